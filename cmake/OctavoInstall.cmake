@@ -1,0 +1,1 @@
+# The install rules: see docs/guides/embedding.md.

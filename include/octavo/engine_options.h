@@ -1,0 +1,67 @@
+#pragma once
+
+// Purpose:    what an engine is made of: model, cache, scheduler and compute. Grouped, with units; names are vLLM's where
+//             vLLM has one.
+// Ownership:  plain values, copied by Engine::Create.
+// Threading:  plain data.
+// Invariants: checked by Engine::Create, which names the first field that is out of its range.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace octavo {
+
+// How the products of activations with quantised weights are formed. This chooses WHAT is computed.
+enum class ComputeType {
+  kInt8,     // activations quantised per row in groups of 32 (default)
+  kFloat32,  // weights expanded to float32 in registers
+};
+
+// How K and V are stored. This chooses WHAT is computed.
+enum class KvCacheDtype { kAuto, kFloat32, kFloat16, kBFloat16 };  // kAuto = kFloat16
+
+// How the cache is organised. Changes only memory and time, never a bit of the answer.
+enum class KvCacheMode {
+  kPaged,       // blocks on demand from a pool (default)
+  kContiguous,  // one reservation of max_model_len tokens per sequence, as a baseline
+  kNone,        // every step recomputes the whole sequence, as a baseline
+};
+
+// Which kernels run. Never changes a bit of the answer.
+enum class SimdLevel { kAuto, kReference, kAvx2, kAvx512, kNeon };
+
+struct ModelOptions {
+  std::string path;                         // a GGUF file, or the first shard of a split one
+  std::optional<int32_t> max_model_len;     // tokens, prompt and output; absent = the model's context, or what memory allows
+  ComputeType compute = ComputeType::kInt8;
+};
+
+struct CacheOptions {
+  int32_t block_size = 16;                  // tokens; 8, 16, 32, 64, 128 or 256
+  KvCacheDtype dtype = KvCacheDtype::kAuto;
+  KvCacheMode mode = KvCacheMode::kPaged;
+  std::optional<int64_t> kv_cache_memory_bytes;  // absent: sized for one sequence of max_model_len tokens
+  double gpu_memory_utilization = 0.92;     // share of min(RAM, cgroup limit) that everything together may use; (0, 1]
+};
+
+struct SchedulerOptions {
+  std::optional<int32_t> max_num_batched_tokens;  // prefill chunk in tokens, >= 1; absent = 512
+};
+
+struct DeviceOptions {
+  std::optional<int32_t> threads;           // 1 to 256; absent = the processors this process may use
+  SimdLevel simd = SimdLevel::kAuto;
+};
+
+struct EngineOptions {
+  ModelOptions model;
+  CacheOptions cache;
+  SchedulerOptions scheduler;
+  DeviceOptions device;
+  // Called on the creating thread while the model loads, with a share in [0, 1] that never falls. May be empty.
+  std::function<void(double share)> on_load_progress;
+};
+
+}  // namespace octavo

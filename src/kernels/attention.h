@@ -1,0 +1,65 @@
+#pragma once
+
+// Purpose:    writing K and V into blocks, and the canonical attention over them (arithmetic.md A8, A9).
+// Threading:  pure; callers split (kv head, rows, chunk) among threads.
+// Invariants: the result of a query row depends on its own query and on the visible stored K and V only.
+// Layout of one (layer, block), B = block_size_tokens, T = min(B, 16), per kv head:
+//             K [B / T][head_dim][T], then V [B][head_dim]; elements of `dtype`.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace octavo::kernels {
+
+enum class KvDtype : uint8_t { kFloat32, kFloat16, kBFloat16 };
+
+// One layer's K and V of one sequence, as a kernel sees it.
+struct PagedKvView {
+  std::byte* base;               // the layer's block 0; 64-byte aligned
+  size_t block_stride_bytes;     // from block id b to b + 1; a multiple of 64
+  size_t head_stride_bytes;      // from kv head h to h + 1 within a block; a multiple of 64
+  size_t v_offset_bytes;         // from a head's K to its V; a multiple of 64
+  const uint32_t* block_table;   // [ceil(num_tokens / block_size_tokens)]: logical -> physical
+  int32_t block_size_tokens;     // 8, 16, 32, 64, 128 or 256
+  int32_t head_dim;              // a multiple of 8, up to 256
+  KvDtype dtype;
+};
+
+// Query rows of one sequence at consecutive positions.
+struct QueryRows {
+  const float* q;           // [num_rows, row_stride]: head h of row r at q + r * row_stride + h * head_dim; after RoPE
+  int64_t row_stride;       // elements
+  int64_t first_position;   // position of row 0
+  int32_t group_size;       // query heads per kv head: kv head k serves heads k * group_size ..
+  float scale;              // 1 / sqrt(head_dim)
+};
+
+// What one chunk leaves for one (row, head): [kPartialHeader + head_dim] floats: m, then padding to 16 floats, l[16], acc[head_dim].
+inline constexpr int64_t kPartialHeader = 32;
+inline constexpr int64_t PartialFloats(int64_t head_dim) { return kPartialHeader + head_dim; }
+
+struct AttentionKernels {
+  // Stores K and V of one token (all kv heads; k, v: [num_kv_heads * head_dim]) at `position`.
+  void (*store_kv)(const PagedKvView& view, int64_t position, int64_t num_kv_heads, const float* k,
+                   const float* v);
+  // Attends rows [row_begin, row_end) x the group's heads to chunk `chunk` (positions [256 chunk, 256 chunk + 256)) of kv
+  // head `kv_head`. partials: [row_end - row_begin, group_size, PartialFloats(head_dim)], 64-byte aligned.
+  // REQUIRES: every row sees at least one position of the chunk (row_begin's position >= 256 * chunk);
+  // (row_end - row_begin) <= kMaxAttentionRows.
+  // `scratch` holds AttentionScratchFloats(head_dim) floats, 64-byte aligned.
+  void (*attend_chunk)(const PagedKvView& view, const QueryRows& rows, int64_t kv_head,
+                       int64_t row_begin, int64_t row_end, int64_t chunk, float* scratch,
+                       float* partials);
+  // Folds the next chunk's partial into the running one (both [PartialFloats(head_dim)]).
+  void (*fold_partial)(float* running, const float* next, int64_t head_dim);
+  // out[d] = A[d] / lane tree(L).
+  void (*finish)(const float* running, int64_t head_dim, float* out);
+};
+
+inline constexpr int64_t kMaxAttentionRows = 16;
+// Room for one tile of K and one of V as float32, and for the tile's scores of all rows.
+inline constexpr int64_t AttentionScratchFloats(int64_t head_dim) {
+  return 2 * 32 * head_dim + 32 * kMaxAttentionRows * 64;
+}
+
+}  // namespace octavo::kernels
