@@ -1,0 +1,49 @@
+#pragma once
+
+// Purpose:    where the bytes of a block lie: arena [layer][block][kv head]{K, V}, as kernels/attention.h reads it.
+// Ownership:  plain values.
+// Threading:  pure.
+// Invariants: every offset and stride is a multiple of 64; the sum of a block's parts over the layers is
+//             KvCacheSpec::BytesPerBlock, without padding.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "kernels/attention.h"
+#include "octavo/kvcache/kv_cache_spec.h"
+#include "octavo/status.h"
+
+namespace octavo::kvstore {
+
+// 4 or 2.
+int32_t BytesPerElement(kernels::KvDtype dtype);
+
+// "float32", "float16", "bfloat16".
+std::string_view KvDtypeName(kernels::KvDtype dtype);
+
+struct KvLayout {
+  kvcache::KvCacheSpec spec;
+  kernels::KvDtype dtype = kernels::KvDtype::kFloat16;
+  int64_t num_blocks = 0;
+
+  size_t v_offset_bytes = 0;      // from a head's K to its V
+  size_t head_stride_bytes = 0;   // from kv head h to h + 1 within a block
+  size_t block_stride_bytes = 0;  // from block b to b + 1 within a layer
+  size_t layer_stride_bytes = 0;  // from layer l to l + 1
+  size_t arena_bytes = 0;         // all layers
+
+  // The layout of num_blocks blocks, or which figure is outside its limits. spec.bytes_per_element
+  // is set from dtype.
+  static Result<KvLayout> Create(kvcache::KvCacheSpec spec, kernels::KvDtype dtype,
+                                 int64_t num_blocks);
+
+  // The first byte of K of kv head `head` in (layer, block), from the arena's start.
+  size_t KeyOffset(int32_t layer, int64_t block, int32_t head) const {
+    return static_cast<size_t>(layer) * layer_stride_bytes +
+           static_cast<size_t>(block) * block_stride_bytes +
+           static_cast<size_t>(head) * head_stride_bytes;
+  }
+};
+
+}  // namespace octavo::kvstore

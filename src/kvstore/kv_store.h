@@ -1,0 +1,48 @@
+#pragma once
+
+// Purpose:    the bytes of all blocks: the only place where a block id becomes an address.
+// Ownership:  owns the arena and its entry in the ledger; the ledger outlives it. Views borrow.
+// Threading:  the object is immutable after Create; who may write a block's bytes follows from who holds the block.
+// Invariants: the arena is zero-filled (or poisoned); memory that no block has been written to takes no RAM.
+
+#include <cstdint>
+#include <span>
+
+#include "base/aligned_memory.h"
+#include "base/memory_ledger.h"
+#include "kernels/attention.h"
+#include "kvstore/kv_layout.h"
+#include "octavo/kvcache/block_pool.h"
+#include "octavo/status.h"
+
+namespace octavo::kvstore {
+
+enum class InitialFill {
+  kZero,
+  kNaN,  // every element a NaN: a test that reads a slot nobody wrote will see it. Touches the
+         // whole arena.
+};
+
+class KvStore {
+ public:
+  static Result<KvStore> Create(const KvLayout& layout, base::MemoryLedger& ledger,
+                                InitialFill fill = InitialFill::kZero);
+
+  const KvLayout& layout() const { return layout_; }
+
+  // One layer of one sequence, for kernels; valid while the table's ids and the store are.
+  // REQUIRES: 0 <= layer < num_layers.
+  kernels::PagedKvView View(int32_t layer, std::span<const uint32_t> block_table);
+
+  // Copies all layers of `source` over `destination`. REQUIRES: both < num_blocks, and different.
+  void CopyBlock(kvcache::BlockId source, kvcache::BlockId destination);
+
+ private:
+  KvStore(const KvLayout& layout, base::AlignedBuffer arena, base::MemoryReservation reservation);
+
+  KvLayout layout_;
+  base::AlignedBuffer arena_;  // [num_layers, num_blocks, num_kv_heads]{K, V}
+  base::MemoryReservation reservation_;
+};
+
+}  // namespace octavo::kvstore
