@@ -1,0 +1,90 @@
+#pragma once
+
+// Purpose:    text to token ids and back, with the vocabulary that lies in a model file: byte-level BPE
+//             (tokenizer.ggml.model = gpt2) and SentencePiece BPE (llama). docs/contracts/text.md is normative.
+// Ownership:  a Tokenizer owns copies of all it needs; the GgufFile may be closed after LoadTokenizer.
+// Threading:  immutable after it is made; any number of threads may call the const members at once.
+// Invariants: every id that Encode returns is in 0 .. vocab_size() - 1; concatenating TokenBytes over Encode(text) gives
+//             text's bytes again (SentencePiece: after the added first space, and U+2581 comes back as a space);
+//             a control token comes out of Encode only through add_special or parse_special.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "octavo/status.h"
+#include "octavo/types.h"
+
+namespace octavo::formats {
+class GgufFile;
+}
+
+namespace octavo::text {
+
+class Vocabulary;
+
+struct EncodeOptions {
+  bool add_special =
+      true;  // beginning-of-text and end-of-text tokens, where the vocabulary wants them
+  bool parse_special = false;  // text that spells a control or unknown token becomes that token
+};
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer();
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  // Any bytes; they need not be UTF-8. kInvalidArgument: text longer than 2^31 - 1 bytes, or a byte that this vocabulary has
+  // no token for. O(n log n) in the length of the text.
+  Result<std::vector<TokenId>> Encode(std::string_view text,
+                                      const EncodeOptions& options = {}) const;
+
+  // The bytes of the tokens in a row (SentencePiece: without the space that Encode added in front). With skip_special, tokens
+  // with IsSpecial give nothing. REQUIRES: every id is in range.
+  std::string Decode(std::span<const TokenId> token_ids, bool skip_special) const;
+
+  // The exact bytes that a token stands for; a control token gives its spelling. REQUIRES: 0 <= id < vocab_size().
+  std::string_view TokenBytes(TokenId id) const;
+
+  // Control and unknown tokens: not part of the text. REQUIRES: 0 <= id < vocab_size().
+  bool IsSpecial(TokenId id) const;
+  // Ends a generation: eos, eot, eom, and the spellings listed in the contract. REQUIRES: 0 <= id < vocab_size().
+  bool IsEndOfGeneration(TokenId id) const;
+
+  // The token with this spelling in the vocabulary ("<|im_end|>"); of equal ones the lowest id.
+  std::optional<TokenId> FindToken(std::string_view spelling) const;
+
+  int32_t vocab_size() const;
+  std::optional<TokenId> bos_id() const;
+  std::optional<TokenId> eos_id() const;
+  // True if Encode puts a space in front of the text, which Decode takes away again.
+  bool adds_space_prefix() const;
+  int64_t memory_bytes() const;
+  // One line about something in the metadata that makes the tokens doubtful; empty if there is nothing.
+  const std::string& warning() const;
+
+ protected:
+  explicit Tokenizer(std::unique_ptr<const Vocabulary> vocabulary);
+
+  const Vocabulary& vocabulary() const { return *vocabulary_; }
+
+  // Appends the tokens of a piece of text in which no special token is looked for. `offset` is the place of the piece in the
+  // whole text, for messages.
+  virtual Status EncodePlain(std::string_view piece, size_t offset,
+                             std::vector<TokenId>* out) const = 0;
+  virtual int64_t extra_memory_bytes() const = 0;
+
+ private:
+  std::unique_ptr<const Vocabulary> vocabulary_;
+};
+
+// Reads the tokenizer.ggml.* keys. kDataLoss: they are absent, contradict each other or are out of range; kUnimplemented: a
+// kind of vocabulary or a pre-tokenizer that octavo does not know. The message names the key.
+Result<std::unique_ptr<Tokenizer>> LoadTokenizer(const formats::GgufFile& file);
+
+}  // namespace octavo::text
