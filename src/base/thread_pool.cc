@@ -1,0 +1,99 @@
+#include "base/thread_pool.h"
+
+#include <sched.h>
+
+#include "base/check.h"
+#include "base/machine.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace octavo::base {
+namespace {
+
+// Pauses before a waiter gives its processor away: some tens of microseconds, the length of a small
+// layer's work, when every thread can have a processor; next to none when threads outnumber
+// processors, where the one that is waited for needs it.
+constexpr int kSpinsWithProcessors = 2000;
+constexpr int kSpinsWithout = 8;
+// Yields before an idle worker sleeps.
+constexpr int kYieldsBeforeSleep = 16;
+
+void Pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");
+#endif
+}
+
+// Returns when ready() is true: spins `spin_limit` pauses, then yields between looks.
+template <class Ready>
+void SpinThenYield(int spin_limit, Ready ready) {
+  for (int i = 0; i < spin_limit; ++i) {
+    if (ready()) return;
+    Pause();
+  }
+  while (!ready()) sched_yield();
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(int num_threads)
+    : num_threads_(num_threads),
+      spin_limit_(num_threads <= NumUsableProcessors() ? kSpinsWithProcessors : kSpinsWithout) {
+  OCTAVO_CHECK(num_threads >= 1, "a thread pool has at least one thread");
+  workers_.reserve(static_cast<size_t>(num_threads - 1));
+  for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this, i] { WorkerLoop(i); });
+}
+
+ThreadPool::~ThreadPool() {
+  stop_.store(true, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::RunJob(Job job) {
+  OCTAVO_DCHECK(num_unfinished_.load(std::memory_order_relaxed) == 0,
+                "Run is called by one thread at a time, never from within Run");
+  job_ = job;
+  num_unfinished_.store(num_threads_ - 1, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  job.invoke(job.context, 0);
+  SpinThenYield(spin_limit_,
+                [this] { return num_unfinished_.load(std::memory_order_acquire) == 0; });
+}
+
+void ThreadPool::WaitAtBarrier() {
+  // The phase is read before arriving: it cannot advance until this thread has arrived.
+  const uint32_t phase = barrier_phase_.load(std::memory_order_relaxed);
+  if (num_arrived_.fetch_add(1, std::memory_order_acq_rel) == num_threads_ - 1) {
+    num_arrived_.store(0, std::memory_order_relaxed);
+    barrier_phase_.store(phase + 1, std::memory_order_release);
+    return;
+  }
+  SpinThenYield(spin_limit_,
+                [this, phase] { return barrier_phase_.load(std::memory_order_acquire) != phase; });
+}
+
+void ThreadPool::WorkerLoop(int thread_index) {
+  const ScopedFloatMode float_mode;
+  uint32_t seen = 0;
+  for (;;) {
+    const auto has_job = [this, &seen] {
+      return generation_.load(std::memory_order_acquire) != seen;
+    };
+    for (int i = 0; i < spin_limit_ && !has_job(); ++i) Pause();
+    for (int i = 0; i < kYieldsBeforeSleep && !has_job(); ++i) sched_yield();
+    while (!has_job()) generation_.wait(seen, std::memory_order_acquire);
+    ++seen;  // Run returns only when every worker is done, so none ever skips a generation
+    if (stop_.load(std::memory_order_relaxed)) return;
+    job_.invoke(job_.context, thread_index);
+    num_unfinished_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+}  // namespace octavo::base
