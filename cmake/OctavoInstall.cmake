@@ -1,1 +1,29 @@
-# The install rules: see docs/guides/embedding.md.
+# Installs the program, the public headers, the layers' static archives, and a CMake package that exports octavo::octavo.
+# The layers are a detail: a consumer links octavo::octavo alone (docs/guides/embedding.md).
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+add_library(octavo_octavo INTERFACE)
+add_library(octavo::octavo ALIAS octavo_octavo)
+set_target_properties(octavo_octavo PROPERTIES EXPORT_NAME octavo)
+target_compile_features(octavo_octavo INTERFACE cxx_std_20)
+target_include_directories(octavo_octavo INTERFACE
+  "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+target_link_libraries(octavo_octavo INTERFACE octavo_engine)
+
+set(OCTAVO_CMAKE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/octavo")
+set(OCTAVO_LIBRARY_LAYERS base tensor formats text quant kernels kvcache kvstore model engine)
+list(TRANSFORM OCTAVO_LIBRARY_LAYERS PREPEND octavo_)
+
+install(TARGETS octavo_octavo ${OCTAVO_LIBRARY_LAYERS} EXPORT octavo-targets
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}/octavo" COMPONENT octavo)
+install(TARGETS octavo RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT octavo)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/octavo" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT octavo)
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT octavo)
+install(EXPORT octavo-targets NAMESPACE octavo:: DESTINATION "${OCTAVO_CMAKE_DIR}" COMPONENT octavo)
+
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/octavo-config.cmake.in"
+  "${CMAKE_CURRENT_BINARY_DIR}/octavo-config.cmake" INSTALL_DESTINATION "${OCTAVO_CMAKE_DIR}")
+write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/octavo-config-version.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/octavo-config.cmake" "${CMAKE_CURRENT_BINARY_DIR}/octavo-config-version.cmake"
+  DESTINATION "${OCTAVO_CMAKE_DIR}" COMPONENT octavo)
