@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -49,9 +50,8 @@ class GgufBuilder {
   // Any type id and any bytes after it.
   GgufBuilder& RawValue(std::string_view key, uint32_t type, std::span<const std::byte> stored);
 
-  // --- Tensors, in the order of the calls
-  // ------------------------------------------------------------------------- dims[0] = columns
-  // (contiguous). Data is padded to the alignment; offsets follow.
+  // --- Tensors, in the order of the calls ---
+  // dims[0] = columns (contiguous). Data is padded to the alignment; offsets follow.
   GgufBuilder& Tensor(std::string_view name, tensor::DType dtype, std::span<const int64_t> dims,
                       std::span<const std::byte> stored);
   GgufBuilder& Tensor(std::string_view name, tensor::DType dtype,

@@ -50,6 +50,8 @@ struct GgufTensor {
   int shard = 0;                      // 0-based
 };
 
+struct GgufShard;
+
 class GgufFile {
  public:
   // Maps the file; given the first shard "prefix-00001-of-0000N.gguf" of a split file, the others
@@ -95,9 +97,14 @@ class GgufFile {
 
  private:
   GgufFile() = default;
+  // Putting a file together, in this order: each shard once, then Finish.
+  Status MapShard(const std::string& path);
   Status AddShard(std::span<const std::byte> bytes, const std::string& shard_name);
-  Status CheckShards();
-  Status BuildIndices();
+  Status CheckSplitKeys(const GgufShard& shard, const std::string& shard_name,
+                        uint64_t split_count) const;
+  Status Finish();
+  Result<uint64_t> SplitCount() const;
+
   Result<const GgufValue*> Require(std::string_view key) const;
   Result<const GgufArray*> RequireArray(std::string_view key, GgufType element_type) const;
   Status WrongType(std::string_view key, const GgufValue& value, std::string_view wanted) const;
