@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Compares distributions with a parity golden, sequence by sequence.
+
+  python tests/tools/compare_parity.py --golden FILE --model MODEL.gguf --numpy [--max-tokens 150]
+  python tests/tools/compare_parity.py --golden FILE --model MODEL.gguf --octavo build/release/octavo \\
+      [--top 1024] [-- --compute float32 --kv-cache-dtype float32]
+
+--numpy runs the float64 forward pass of numpy_llama.py. --octavo asks the program for the `--top`
+most likely tokens at each position; a golden's id that it does not report joins the rest bucket on
+both sides, which makes the distance slightly smaller, never larger. What follows `--` goes to the
+program.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+
+import numpy as np
+
+import parity_format
+from parity_distance import kl, rest_of
+
+MARGIN = 0.1  # positions where the reference's first two tokens are further apart must agree
+
+
+def numpy_rows(model_path):
+    """A function from token ids to, per position, {id: log-probability} of the whole vocabulary."""
+    from numpy_llama import Model
+
+    model = Model(model_path)
+    return lambda token_ids: model.logprobs(token_ids)
+
+
+def entries(position):
+    """{id: log-probability} of one position of the JSON: {"token_ids": [...], "logprobs": [...]}"""
+    return dict(zip(position["token_ids"], position["logprobs"]))
+
+
+def positions_of(output):
+    """The reported tokens after tokens 0..i, for each i: the prompt's, then the first answer's."""
+    prompt = output["prompt_logprobs"]
+    if prompt and prompt[0] is None:
+        prompt = prompt[1:]
+    rows = [read_top(entry) for entry in prompt]
+    rows.append(read_top(first_of(output["outputs"][0]["logprobs"])))
+    return rows
+
+
+def first_of(logprobs):
+    """The first entry of a list of entries, or of the completions API's object of lists."""
+    if isinstance(logprobs, list):
+        return logprobs[0]
+    return {
+        "token_ids": logprobs["top_token_ids"][0],
+        "logprobs": logprobs["top_token_logprobs"][0],
+    }
+
+
+def read_top(entry):
+    if "top" in entry:
+        return {item["token_id"]: item["logprob"] for item in entry["top"]}
+    return entries(entry)
+
+
+def octavo_rows(binary, model_path, top, extra):
+    def run(token_ids):
+        ids = ",".join(str(i) for i in token_ids)
+        command = [binary, "run", "-m", model_path, "--prompt-token-ids", ids, "--max-tokens", "1"]
+        command += ["--logprobs", str(top), "--prompt-logprobs", str(top), "--json", *extra]
+        return positions_of(
+            json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        )
+
+    return run
+
+
+def distance(sequence, position, row):
+    """KL of one position; `row` is a full array or {id: log-probability}."""
+    ids, logprobs = sequence.top_ids[position], sequence.top_logprobs[position].astype(np.float64)
+    rest = float(sequence.rest_logprobs[position])
+    if not isinstance(row, dict):
+        return kl(logprobs, rest, row[ids], rest_of(row, ids))
+    known = np.array([int(i) in row for i in ids])
+    test = np.array([row[int(i)] for i in ids[known]])
+    rest_mass = np.exp(rest) + np.exp(logprobs[~known]).sum()
+    test_rest_mass = max(1.0 - np.exp(test).sum(), 1e-12)
+    return kl(logprobs[known], np.log(rest_mass), test, np.log(test_rest_mass))
+
+
+def compare(sequence, rows):
+    """Mean and largest KL, and how often the top token agrees (where the margin is large, and ever)."""
+    distances, same, sure, sure_same = [], 0, 0, 0
+    for position, row in enumerate(rows):
+        distances.append(distance(sequence, position, row))
+        best = max(row, key=row.get) if isinstance(row, dict) else int(np.argmax(row))
+        agrees = best == sequence.top_ids[position][0]
+        first, second = np.exp(sequence.top_logprobs[position][:2].astype(np.float64))
+        same += agrees
+        sure += first - second > MARGIN
+        sure_same += agrees and first - second > MARGIN
+    return np.array(distances), same, sure, sure_same
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--golden", required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--numpy", action="store_true")
+    parser.add_argument("--octavo")
+    parser.add_argument("--top", type=int, default=1024)
+    parser.add_argument("--only", help="names that start so")
+    parser.add_argument("--max-tokens", type=int, help="skip longer sequences")
+    parser.add_argument("extra", nargs="*")
+    args = parser.parse_args()
+    if args.numpy == bool(args.octavo):
+        parser.error("give either --numpy or --octavo")
+
+    golden = parity_format.read(args.golden)
+    if args.numpy:
+        rows_of = numpy_rows(args.model)
+    else:
+        rows_of = octavo_rows(args.octavo, args.model, args.top, args.extra)
+    print(
+        f"{'sequence':24s} {'tokens':>6s} {'mean KL':>10s} {'max KL':>10s} {'same top':>9s} {'where sure':>11s}"
+    )
+    totals = {}
+    for sequence in golden.sequences:
+        if args.only and not sequence.name.startswith(args.only):
+            continue
+        if args.max_tokens and len(sequence.token_ids) > args.max_tokens:
+            continue
+        distances, same, sure, sure_same = compare(sequence, rows_of(sequence.token_ids))
+        n = len(distances)
+        print(
+            f"{sequence.name:24s} {n:6d} {distances.mean():10.2e} {distances.max():10.2e}"
+            f" {same / n:9.4f} {sure_same:5d}/{sure:5d}",
+            flush=True,
+        )
+        total = totals.setdefault(sequence.kind, [0.0, 0, 0, 0, 0])
+        for i, value in enumerate((distances.sum(), n, same, sure, sure_same)):
+            total[i] += value
+    for kind, (kl_sum, n, same, sure, sure_same) in sorted(totals.items()):
+        label = "all windows" if kind == parity_format.KIND_WIKITEXT else "all prompts"
+        print(
+            f"{label:24s} {n:6d} {kl_sum / n:10.2e} {'':10s} {same / n:9.4f} {sure_same:5d}/{sure:5d}"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
