@@ -30,9 +30,9 @@ enum class DType : uint32_t {
 };
 
 struct DTypeTraits {
-  std::string_view name;      // "Q4_1"
-  uint32_t block_elements;    // elements per block
-  uint32_t block_bytes;       // bytes per block
+  std::string_view name;    // "Q4_1"
+  uint32_t block_elements;  // elements per block
+  uint32_t block_bytes;     // bytes per block
 };
 
 // The format with this id on disk, or nothing if octavo does not read it.
