@@ -1,9 +1,11 @@
 #pragma once
 
-// Purpose:    the blocks of one sequence, in order: logical block index -> block, and how many tokens they hold.
+// Purpose:    the blocks of one sequence, in order: logical block index -> block, and how many
+//             tokens they hold.
 // Ownership:  owns one BlockRef for each entry; the pool outlives the table.
 // Threading:  the engine thread only.
-// Invariants: num_tokens() <= capacity_tokens() = num_blocks() * block_size_tokens(); block_ids()[i] is entry i's block.
+// Invariants: num_tokens() <= capacity_tokens() = num_blocks() * block_size_tokens();
+//             block_ids()[i] is entry i's block.
 //             Blocks are dropped last first, so that a released table's first block is the next one
 //             allocated. No memory is allocated up to max_blocks entries.
 
@@ -41,6 +43,10 @@ class BlockTable {
   // Forgets the positions from num_tokens on, and drops the blocks that hold none of the rest.
   // REQUIRES: 0 <= num_tokens <= num_tokens().
   void Truncate(int64_t num_tokens);
+
+  // Forgets the positions from num_tokens on, but keeps every block: the capacity stays. REQUIRES:
+  // as Truncate.
+  void Rewind(int64_t num_tokens);
 
   int64_t num_tokens() const { return num_tokens_; }
   int64_t capacity_tokens() const { return static_cast<int64_t>(ids_.size()) * block_size_tokens_; }

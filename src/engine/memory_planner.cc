@@ -1,0 +1,155 @@
+#include "engine/memory_planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "model/workspace.h"
+
+namespace octavo::engine {
+namespace {
+
+kernels::KvDtype StorageOf(KvCacheDtype dtype) {
+  switch (dtype) {
+    case KvCacheDtype::kFloat32:
+      return kernels::KvDtype::kFloat32;
+    case KvCacheDtype::kBFloat16:
+      return kernels::KvDtype::kBFloat16;
+    case KvCacheDtype::kAuto:
+    case KvCacheDtype::kFloat16:
+      return kernels::KvDtype::kFloat16;
+  }
+  return kernels::KvDtype::kFloat16;
+}
+
+// Everything but the KV cache, for a given context.
+MemoryUsage FixedUsage(const PlanInputs& inputs, int32_t max_model_len) {
+  MemoryUsage usage;
+  usage[MemoryTag::kWeights] = inputs.weight_bytes;
+  usage[MemoryTag::kTokenizer] = inputs.tokenizer_bytes;
+  usage[MemoryTag::kActivations] = model::Workspace::PlannedBytes(
+      inputs.config, {inputs.max_rows, inputs.max_rows, max_model_len, inputs.num_threads});
+  usage[MemoryTag::kScratch] =
+      int64_t{kMaxLogitsRows} * inputs.config.vocab_size * static_cast<int64_t>(sizeof(float));
+  return usage;
+}
+
+class Planner {
+ public:
+  Planner(const PlanInputs& inputs, const CacheOptions& options)
+      : inputs_(inputs),
+        limit_bytes_(static_cast<int64_t>(static_cast<double>(inputs.memory_bytes) *
+                                          options.gpu_memory_utilization)),
+        dtype_(StorageOf(options.dtype)) {
+    spec_.num_layers = inputs.config.num_layers;
+    spec_.num_kv_heads = inputs.config.num_kv_heads;
+    spec_.head_dim = inputs.config.head_dim;
+    spec_.bytes_per_element = kvstore::BytesPerElement(dtype_);
+    spec_.block_size_tokens = options.block_size;
+  }
+
+  Status Validate() const { return spec_.Validate(); }
+  int64_t BytesPerBlock() const { return spec_.BytesPerBlock().value_or(INT64_MAX); }
+
+  // The bytes that are left for K and V beside everything else.
+  int64_t KvBudget(int32_t max_model_len) const {
+    return limit_bytes_ - FixedUsage(inputs_, max_model_len).total();
+  }
+  bool Fits(int32_t max_model_len, std::optional<int64_t> kv_bytes) const {
+    const int64_t budget = KvBudget(max_model_len);
+    if (kv_bytes && *kv_bytes > budget) return false;
+    return spec_.NumBlocksForTokens(max_model_len) <=
+           std::max<int64_t>(kv_bytes.value_or(budget), 0) / BytesPerBlock();
+  }
+  // The longest context up to `wanted` that fits; 0 if not even one token does.
+  int32_t LongestContext(int32_t wanted, std::optional<int64_t> kv_bytes) const {
+    int32_t low = 0;
+    int32_t high = wanted;
+    while (low < high) {
+      const int32_t middle = low + (high - low + 1) / 2;
+      if (Fits(middle, kv_bytes)) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    return low;
+  }
+
+  Status TooLittle(int32_t wanted, int32_t fits, std::optional<int64_t> kv_bytes) const {
+    const int64_t needed_kv = spec_.NumBlocksForTokens(wanted) * BytesPerBlock();
+    const int64_t fixed = FixedUsage(inputs_, wanted).total();
+    const std::string formula = fmt::format(
+        "K and V of {} tokens need {} bytes (2 x {} layers x {} KV heads x {} x {} "
+        "bytes a token, in blocks of {}), everything else {} bytes",
+        wanted, needed_kv, spec_.num_layers, spec_.num_kv_heads, spec_.head_dim,
+        spec_.bytes_per_element, spec_.block_size_tokens, fixed);
+    const std::string available =
+        kv_bytes ? fmt::format("kv_cache_memory_bytes is {} and the memory limit {} bytes",
+                               *kv_bytes, limit_bytes_)
+                 : fmt::format("the memory limit is {} bytes", limit_bytes_);
+    return Status::ResourceExhausted(fmt::format(
+        "{}, but {}; the longest max_model_len that fits is {}", formula, available, fits));
+  }
+
+  Result<EnginePlan> Finish(int32_t max_model_len, std::optional<int64_t> kv_bytes) const {
+    const int64_t num_blocks =
+        kv_bytes ? *kv_bytes / BytesPerBlock() : spec_.NumBlocksForTokens(max_model_len);
+    const Result<kvstore::KvLayout> layout = kvstore::KvLayout::Create(spec_, dtype_, num_blocks);
+    if (!layout.ok()) return layout.status();
+
+    EnginePlan plan;
+    plan.layout = *layout;
+    plan.max_model_len = max_model_len;
+    plan.memory.planned = FixedUsage(inputs_, max_model_len);
+    plan.memory.planned[MemoryTag::kKvCache] = static_cast<int64_t>(layout->arena_bytes);
+    plan.memory.limit_bytes = limit_bytes_;
+    plan.memory.kv_bytes_per_token = spec_.BytesPerToken().value_or(0);
+    plan.memory.kv_block_size_tokens = spec_.block_size_tokens;
+    plan.memory.kv_num_blocks = num_blocks;
+    plan.memory.kv_capacity_tokens = num_blocks * spec_.block_size_tokens;
+    return plan;
+  }
+
+ private:
+  const PlanInputs& inputs_;
+  int64_t limit_bytes_;
+  kernels::KvDtype dtype_;
+  kvcache::KvCacheSpec spec_;
+};
+
+}  // namespace
+
+Result<EnginePlan> PlanMemory(const PlanInputs& inputs, const ModelOptions& model_options,
+                              const CacheOptions& cache_options) {
+  const Planner planner(inputs, cache_options);
+  if (Status status = planner.Validate(); !status.ok()) return status;
+
+  const std::optional<int64_t> kv_bytes = cache_options.kv_cache_memory_bytes;
+  const int32_t wanted = model_options.max_model_len.value_or(inputs.config.context_length);
+  const int32_t fits = planner.LongestContext(wanted, kv_bytes);
+  const bool may_shrink = !model_options.max_model_len.has_value();
+  if (fits < 1 || (fits < wanted && !may_shrink)) return planner.TooLittle(wanted, fits, kv_bytes);
+  return planner.Finish(fits, kv_bytes);
+}
+
+int32_t DefaultMaxNumBatchedTokens(const model::ModelConfig& config, bool has_avx512,
+                                   int32_t num_threads) {
+  constexpr double kSecondsPerStep = 0.5;
+  constexpr double kOperationsPerSecondAndThread = 80e9;  // a cautious half of what AVX2 reaches
+  constexpr double kAvx512Gain = 2.0;
+  constexpr int32_t kSmallest = 16;
+  constexpr int32_t kLargest = 512;
+  const double inputs_and_outputs =
+      2.0 * config.hidden_dim * (config.query_dim() + config.kv_dim()) +
+      3.0 * config.hidden_dim * config.ffn_dim;
+  const double operations_per_token = 2.0 * config.num_layers * inputs_and_outputs;
+  const double operations = kSecondsPerStep * kOperationsPerSecondAndThread *
+                            (has_avx512 ? kAvx512Gain : 1.0) * num_threads;
+  int32_t tokens = kLargest;
+  while (tokens > kSmallest && tokens * operations_per_token > operations) tokens /= 2;
+  return tokens;
+}
+
+}  // namespace octavo::engine

@@ -1,0 +1,46 @@
+#pragma once
+
+// Purpose:    what an engine will hold in memory, by purpose, before it takes any of it; and how long a context that allows.
+// Ownership:  plain values.
+// Threading:  pure functions of their arguments.
+// Invariants: an accepted plan's total is at most its limit, and its blocks hold one sequence of max_model_len tokens.
+
+#include <cstdint>
+#include <optional>
+
+#include "kvstore/kv_layout.h"
+#include "model/model_config.h"
+#include "octavo/engine_options.h"
+#include "octavo/memory_plan.h"
+#include "octavo/status.h"
+
+namespace octavo::engine {
+
+struct PlanInputs {
+  model::ModelConfig config;
+  int64_t weight_bytes = 0;
+  int64_t tokenizer_bytes = 0;
+  int64_t memory_bytes = 0;  // min(RAM, cgroup limit)
+  int32_t max_rows = 0;      // tokens per step
+  int32_t num_threads = 0;
+};
+
+struct EnginePlan {
+  MemoryPlan memory;
+  kvstore::KvLayout layout;
+  int32_t max_model_len = 0;  // tokens
+};
+
+// Rows of logits that the engine keeps at once.
+inline constexpr int32_t kMaxLogitsRows = 16;
+
+// kResourceExhausted names what is needed, what is there, and the longest context that would fit.
+Result<EnginePlan> PlanMemory(const PlanInputs& inputs, const ModelOptions& model_options,
+                              const CacheOptions& cache_options);
+
+// The prefill chunk that keeps a full step under about half a second, from the products' operations per token and the
+// threads: a power of two in [16, 512].
+int32_t DefaultMaxNumBatchedTokens(const model::ModelConfig& config, bool has_avx512,
+                                   int32_t num_threads);
+
+}  // namespace octavo::engine

@@ -1,0 +1,80 @@
+#include "model/model.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "model/forward_step.h"
+
+namespace octavo::model {
+
+Model::Model(const ModelConfig& config, const ModelOptions& options, base::ThreadPool& pool)
+    : config_(config),
+      options_(options),
+      pool_(pool),
+      next_attention_item_(
+          std::make_unique<std::atomic<int64_t>[]>(static_cast<size_t>(config.num_layers))) {}
+
+Result<std::unique_ptr<Model>> Model::Load(const formats::GgufFile& file, const ModelConfig& config,
+                                           const ModelOptions& options, base::ThreadPool& pool,
+                                           base::MemoryLedger& ledger,
+                                           const std::function<void(double)>& on_progress) {
+  OCTAVO_CHECK(options.kernels != nullptr, "a kernel table must be chosen");
+  std::unique_ptr<Model> model(new Model(config, options, pool));
+
+  Result<Workspace> workspace =
+      Workspace::Create(config,
+                        Workspace::Shape{options.max_rows, options.max_output_rows,
+                                         options.max_model_len, pool.num_threads()},
+                        ledger);
+  if (!workspace.ok()) return workspace.status();
+  model->workspace_ = *std::move(workspace);
+
+  Result<std::unique_ptr<ModelWeights>> weights =
+      ModelWeights::Load(file, config, pool, ledger, on_progress);
+  if (!weights.ok()) return weights.status();
+  model->weights_ = *std::move(weights);
+  model->rope_ = std::make_unique<RopeFrequencies>(
+      config.rope, config.rot_dim, options.max_model_len, model->weights_->rope_factors());
+  return model;
+}
+
+void Model::Forward(const ForwardBatch& batch, kvstore::KvStore& store) {
+  OCTAVO_CHECK(!batch.tokens.empty() &&
+                   static_cast<int64_t>(batch.tokens.size()) <= options_.max_rows &&
+                   static_cast<int64_t>(batch.output_rows.size()) <= options_.max_output_rows,
+               "a batch within the limits that the model was loaded with");
+  ForwardStep step(*this, batch, store);
+  pool_.Run([&step](int thread) { step.Run(thread); });
+}
+
+void Model::Logits(int64_t first, int64_t count, float* out) {
+  OCTAVO_CHECK(first >= 0 && count >= 1 && first + count <= options_.max_output_rows,
+               "output rows of the last Forward");
+  const Linear& output = weights_->output();
+  const int64_t width = config_.hidden_dim;
+  const bool int8 = options_.int8_products && output.matrix.is_quantized();
+  pool_.Run([&](int thread) {
+    const kernels::QuantizedRows quantized = workspace_.QuantizedInput(width);
+    if (int8) {
+      const RowRange share = ShareOf(count, 1, thread, pool_.num_threads());
+      for (int64_t row = share.begin; row < share.end; ++row) {
+        options_.kernels->matmul.quantize_row(workspace_.output.Row(first + row), 0, width, row,
+                                              quantized);
+      }
+      pool_.Barrier();
+    }
+    const RowRange panels = ShareOf(output.matrix.num_panels(), 1, thread, pool_.num_threads());
+    if (panels.count() == 0) return;
+    const kernels::PanelRange range{panels.begin, panels.end};
+    if (int8) {
+      options_.kernels->matmul.int8(output.matrix, quantized, count, range, out,
+                                    config_.vocab_size);
+    } else {
+      options_.kernels->matmul.float32(output.matrix, workspace_.output.Row(first),
+                                       workspace_.output.stride, count, range, out,
+                                       config_.vocab_size);
+    }
+  });
+}
+
+}  // namespace octavo::model

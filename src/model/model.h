@@ -1,0 +1,70 @@
+#pragma once
+
+// Purpose:    the forward pass of a Llama-family model: tokens in, K and V into the store, final hidden states and logits out.
+//             Prefill and decode are one path; a row's result never depends on the other rows (docs/contracts/exactness.md).
+// Ownership:  owns weights and workspace; borrows the mapped file, the compute threads and, per call, the KvStore.
+// Threading:  one call at a time; a call uses all threads of the pool.
+// Invariants: nothing is allocated inside Forward and Logits.
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "base/memory_ledger.h"
+#include "base/thread_pool.h"
+#include "formats/gguf_file.h"
+#include "kernels/kernel_table.h"
+#include "kvstore/kv_store.h"
+#include "model/forward_batch.h"
+#include "model/model_config.h"
+#include "model/model_weights.h"
+#include "model/rope_frequencies.h"
+#include "model/workspace.h"
+#include "octavo/status.h"
+
+namespace octavo::model {
+
+struct ModelOptions {
+  const kernels::KernelTable* kernels = nullptr;
+  bool int8_products =
+      true;              // activations quantised for quantised weights; false: float32 products
+  int64_t max_rows = 0;  // tokens per Forward
+  int64_t max_output_rows = 0;  // final hidden states kept per Forward
+  int32_t max_model_len = 0;    // tokens
+};
+
+class Model {
+ public:
+  // `file`, `pool` and `ledger` must outlive the model.
+  static Result<std::unique_ptr<Model>> Load(const formats::GgufFile& file,
+                                             const ModelConfig& config, const ModelOptions& options,
+                                             base::ThreadPool& pool, base::MemoryLedger& ledger,
+                                             const std::function<void(double)>& on_progress);
+
+  // Computes every row of `batch`: writes its K and V into `store`, and keeps the final hidden states of batch.output_rows.
+  // REQUIRES: 1 <= rows <= max_rows; at most max_output_rows output rows; tokens within the vocabulary.
+  void Forward(const ForwardBatch& batch, kvstore::KvStore& store);
+
+  // The logits of output rows [first, first + count) of the last Forward. out: [count, vocab_size].
+  void Logits(int64_t first, int64_t count, float* out);
+
+  const ModelConfig& config() const { return config_; }
+  const kernels::KernelTable& kernels() const { return *options_.kernels; }
+
+ private:
+  friend class ForwardStep;
+  Model(const ModelConfig& config, const ModelOptions& options, base::ThreadPool& pool);
+
+  ModelConfig config_;
+  ModelOptions options_;
+  base::ThreadPool& pool_;
+  std::unique_ptr<ModelWeights> weights_;
+  std::unique_ptr<RopeFrequencies> rope_;
+  Workspace workspace_;
+  std::unique_ptr<std::atomic<int64_t>[]>
+      next_attention_item_;  // [num_layers]: work handed out so far
+};
+
+}  // namespace octavo::model
