@@ -1,0 +1,38 @@
+#pragma once
+
+// Purpose:    one stream's speed: prefill and decode tokens per second at a given prompt length, as `octavo bench latency` prints.
+// Ownership:  borrows the engine.
+// Threading:  as the engine.
+// Invariants: prompts are made of ordinary token ids from a fixed generator, and end-of-text is ignored, so that every run does
+//             the same work.
+
+#include <cstdint>
+#include <vector>
+
+#include "octavo/engine.h"
+
+namespace octavo::bench {
+
+struct LatencyOptions {
+  int32_t input_len = 512;   // prompt tokens
+  int32_t output_len = 128;  // output tokens, >= 2
+  int32_t repeat = 3;
+};
+
+struct LatencyRun {
+  double prefill_tokens_per_s = 0;
+  double ttft_s = 0;
+  double decode_tokens_per_s = 0;  // of the tokens after the first
+};
+
+struct LatencyResult {
+  std::vector<LatencyRun> runs;  // [repeat]
+  LatencyRun median;
+};
+
+// `length` ids that are not special in any usual vocabulary: a fixed sequence without long repetitions.
+std::vector<TokenId> SyntheticPrompt(const ModelInfo& info, int32_t length);
+
+Result<LatencyResult> MeasureLatency(Engine& engine, const LatencyOptions& options);
+
+}  // namespace octavo::bench
