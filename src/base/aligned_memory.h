@@ -1,11 +1,12 @@
 #pragma once
 
-// Purpose:    the memory of weights, KV blocks and scratch: zero-filled, aligned for every vector width.
+// Purpose:    the memory of weights, KV blocks and scratch: zero-filled, aligned for every vector
+//             width.
 // Ownership:  move-only; the destructor gives the memory back.
 // Threading:  the object is one thread's; the bytes are whoever's the owner says.
-// Invariants: data() is a multiple of kBufferAlignment, and of kHugePageBytes when size_bytes() >= kHugePageBytes; such a
-//             buffer is its own mapping, asks for huge pages, and a page takes RAM only once it has
-//             been written.
+// Invariants: data() is a multiple of kBufferAlignment, and of kHugePageBytes when size_bytes() >=
+//             kHugePageBytes; such a buffer is its own mapping, asks for huge pages, and a page
+//             takes RAM only once it has been written.
 
 #include <cstddef>
 #include <span>

@@ -1,6 +1,7 @@
 #pragma once
 
-// Purpose:    sizes that come from a file or an option are added and multiplied here, so that an overflow is a value.
+// Purpose:    sizes that come from a file or an option are added and multiplied here, so that an
+//             overflow is a value.
 // Threading:  pure.
 // Invariants: the result is the exact mathematical one, or nothing.
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// Purpose:    what this process may use of the machine: memory (RAM and cgroup limits) and processors.
+// Purpose:    what this process may use of the machine: memory (RAM and cgroup limits) and
+//             processors.
 // Ownership:  plain values.
 // Threading:  any; every call reads the system anew.
 // Invariants: a figure that the system does not tell is absent or conservative, never invented.

@@ -1,9 +1,11 @@
 #pragma once
 
 // Purpose:    memory by purpose: what start-up planned and what is held now, under the same tags.
-// Ownership:  a MemoryReservation belongs to whoever holds the memory, beside the memory itself; the ledger outlives it.
+// Ownership:  a MemoryReservation belongs to whoever holds the memory, beside the memory itself;
+//             the ledger outlives it.
 // Threading:  any thread; a snapshot is consistent with itself.
-// Invariants: actual = the sum of the living reservations, tag by tag; checked to be zero when the ledger dies.
+// Invariants: actual = the sum of the living reservations, tag by tag; checked to be zero when the
+//             ledger dies.
 
 #include <cstdint>
 #include <mutex>

@@ -1,11 +1,11 @@
-#include "base/strong_id.h"
+#include "octavo/strong_id.h"
 
 #include <gtest/gtest.h>
 
 #include <type_traits>
 #include <unordered_set>
 
-namespace octavo::base {
+namespace octavo {
 namespace {
 
 using AppleId = StrongId<struct AppleTag>;
@@ -31,4 +31,4 @@ TEST(StrongIdTest, IsAKeyOfHashTables) {
 }
 
 }  // namespace
-}  // namespace octavo::base
+}  // namespace octavo

@@ -2,12 +2,12 @@
 
 // Purpose:    the compute threads: one function, run on all of them at once, with a barrier inside.
 // Ownership:  owns its workers; the destructor stops and joins them.
-// Threading:  Run is called by one thread at a time, never from within Run. Barrier is called inside Run, the same number of
-//             times by every thread.
-// Invariants: thread 0 is the caller of Run; what any thread wrote before a Barrier (or before Run returns) is visible to all
-//             after it; every thread computes in ScopedFloatMode; Run and Barrier allocate nothing
-//             and take no lock. Waiting spins shortly, then yields, so that more threads than
-//             processors make progress; idle workers sleep.
+// Threading:  Run is called by one thread at a time, never from within Run. Barrier is called
+//             inside Run, the same number of times by every thread.
+// Invariants: thread 0 is the caller of Run; what any thread wrote before a Barrier (or before Run
+//             returns) is visible to all after it; every thread computes in ScopedFloatMode; Run
+//             and Barrier allocate nothing and take no lock. Waiting spins shortly, then yields, so
+//             that more threads than processors make progress; idle workers sleep.
 
 #include <atomic>
 #include <cstdint>

@@ -78,7 +78,8 @@ TEST_P(ThreadPoolTest, ABarrierShowsEveryThreadWhatAllWroteBefore) {
   EXPECT_EQ(num_wrong, std::vector<int>(num_threads, 0));
 }
 
-// 1 + 2^-22 + 2^-46, as this thread rounds it: 1 + 2^-22 to nearest or downward, the next float upward.
+// 1 + 2^-22 + 2^-46, as this thread rounds it: 1 + 2^-22 to nearest or downward, the next float
+// upward.
 float SquareOfOneAndABit() {
   volatile float factor = 1.0f + 0x1p-23f;
   return factor * factor;

@@ -7,8 +7,8 @@
 namespace octavo::kvcache {
 namespace {
 
-// Walks the free list from its head; on return on_list[b] says whether block b was met. Stops at the first broken link, since
-// what follows it is not known to be the list.
+// Walks the free list from its head; on return on_list[b] says whether block b was met. Stops at
+// the first broken link, since what follows it is not known to be the list.
 size_t WalkFreeList(const BlockPoolState& state, std::vector<bool>& on_list,
                     IntegrityReport& report) {
   size_t length = 0;

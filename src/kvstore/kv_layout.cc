@@ -52,8 +52,8 @@ Result<KvLayout> KvLayout::Create(kvcache::KvCacheSpec spec, kernels::KvDtype dt
                     *spec.BytesPerBlock()));
   }
 
-  // The products below are parts of arena_bytes, so they do not overflow. K of one head in one block is at least
-  // 8 tokens x 8 elements x 2 bytes, and always a multiple of 64.
+  // The products below are parts of arena_bytes, so they do not overflow. K of one head in one
+  // block is at least 8 tokens x 8 elements x 2 bytes, and always a multiple of 64.
   KvLayout layout;
   layout.spec = spec;
   layout.dtype = dtype;

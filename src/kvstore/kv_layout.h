@@ -1,10 +1,11 @@
 #pragma once
 
-// Purpose:    where the bytes of a block lie: arena [layer][block][kv head]{K, V}, as kernels/attention.h reads it.
+// Purpose:    where the bytes of a block lie: arena [layer][block][kv head]{K, V}, as
+//             kernels/attention.h reads it.
 // Ownership:  plain values.
 // Threading:  pure.
-// Invariants: every offset and stride is a multiple of 64; the sum of a block's parts over the layers is
-//             KvCacheSpec::BytesPerBlock, without padding.
+// Invariants: every offset and stride is a multiple of 64; the sum of a block's parts over the
+//             layers is KvCacheSpec::BytesPerBlock, without padding.
 
 #include <cstddef>
 #include <cstdint>

@@ -2,8 +2,10 @@
 
 // Purpose:    the bytes of all blocks: the only place where a block id becomes an address.
 // Ownership:  owns the arena and its entry in the ledger; the ledger outlives it. Views borrow.
-// Threading:  the object is immutable after Create; who may write a block's bytes follows from who holds the block.
-// Invariants: the arena is zero-filled (or poisoned); memory that no block has been written to takes no RAM.
+// Threading:  the object is immutable after Create; who may write a block's bytes follows from who
+//             holds the block.
+// Invariants: the arena is zero-filled (or poisoned); memory that no block has been written to
+//             takes no RAM.
 
 #include <cstdint>
 #include <span>

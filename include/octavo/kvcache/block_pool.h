@@ -1,8 +1,10 @@
 #pragma once
 
-// Purpose:    who holds which block: N blocks, a free list, a reference count each. Metadata only, no bytes.
-// Ownership:  a BlockRef is one reference; a block is in use while there is at least one, and free again when the last one
-//             is dropped. The pool outlives its references (checked) and does not move.
+// Purpose:    who holds which block: N blocks, a free list, a reference count each. Metadata only,
+//             no bytes.
+// Ownership:  a BlockRef is one reference; a block is in use while there is at least one, and free
+//             again when the last one is dropped. The pool outlives its references (checked) and
+//             does not move.
 // Threading:  the engine thread only.
 // Invariants: kFree  = ref_count 0, on the free list;
 //             kInUse = ref_count >= 1, not on it; more than one reference makes a block shared,
@@ -16,12 +18,12 @@
 #include <span>
 #include <vector>
 
-#include "base/strong_id.h"
 #include "octavo/kvcache/integrity.h"
+#include "octavo/strong_id.h"
 
 namespace octavo::kvcache {
 
-using BlockId = base::StrongId<struct BlockIdTag, uint32_t>;
+using BlockId = StrongId<struct BlockIdTag, uint32_t>;
 
 enum class BlockState { kFree, kInUse };
 

@@ -3,7 +3,8 @@
 // Purpose:    the block pool's books as plain data, and the audit that reads them.
 // Ownership:  values.
 // Threading:  pure functions of their arguments.
-// Invariants: an audit never aborts, whatever the books say; it reports at most kMaxFindings findings and counts the rest.
+// Invariants: an audit never aborts, whatever the books say; it reports at most kMaxFindings
+//             findings and counts the rest.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,7 @@
 #pragma once
 
-// Purpose:    ids of different kinds as different types: a BlockId is never a SequenceId, and neither is an integer.
+// Purpose:    ids of different kinds as different types: a BlockId is never a SequenceId, and
+//             neither is an integer.
 // Ownership:  a value, as cheap as T.
 // Threading:  plain data.
 // Invariants: no implicit conversion from or to anything; value() is the only way out.
@@ -10,7 +11,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace octavo::base {
+namespace octavo {
 
 template <class Tag, class T = uint32_t>
 class StrongId {
@@ -28,9 +29,9 @@ class StrongId {
   T value_{};
 };
 
-}  // namespace octavo::base
+}  // namespace octavo
 
 template <class Tag, class T>
-struct std::hash<octavo::base::StrongId<Tag, T>> {
-  size_t operator()(octavo::base::StrongId<Tag, T> id) const { return std::hash<T>{}(id.value()); }
+struct std::hash<octavo::StrongId<Tag, T>> {
+  size_t operator()(octavo::StrongId<Tag, T> id) const { return std::hash<T>{}(id.value()); }
 };
