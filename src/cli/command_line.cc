@@ -1,14 +1,98 @@
 #include "cli/command_line.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/streams.h"
 
 namespace octavo::cli {
+namespace {
+
+constexpr int kExitSuccess = 0;
+constexpr int kExitFailure = 1;
+constexpr int kExitUsage = 2;
+
+constexpr char kExamples[] = R"(Examples:
+  scripts/fetch-model                                   fetch the default model once
+  octavo chat                                           talk to it
+  octavo run -p "Once upon a time" --max-tokens 60      let it continue a text
+  octavo run --help                                     every option of one command
+)";
+
+struct Subcommand {
+  CLI::App* app;
+  std::unique_ptr<Command> command;
+};
+
+using AddCommand = std::unique_ptr<Command> (*)(CLI::App&);
+
+Subcommand Add(CLI::App& app, const std::string& name, const std::string& help, AddCommand add) {
+  CLI::App* subcommand = app.add_subcommand(name, help);
+  return {subcommand, add(*subcommand)};
+}
+
+// Always one line, whatever the message holds.
+void PrintError(const std::string& program, std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  WriteStderr(fmt::format("{}: {}\n", program, message));
+}
+
+int ExitCode(const std::string& program, const Status& status) {
+  if (status.ok()) return kExitSuccess;
+  if (!status.message().empty()) PrintError(program, status.message());
+  return status.code() == StatusCode::kInvalidArgument ? kExitUsage : kExitFailure;
+}
+
+int Dispatch(int argc, char** argv) {
+  CLI::App app("Octavo runs large language models on this machine, from GGUF files.", "octavo");
+  app.set_version_flag("--version", "octavo " OCTAVO_VERSION);
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(38);
+  std::vector<Subcommand> subcommands;
+  subcommands.push_back(Add(app, "run", "Answer one prompt, streamed", AddRunCommand));
+  subcommands.push_back(Add(app, "chat", "Talk with the model, turn by turn", AddChatCommand));
+  subcommands.push_back(
+      Add(app, "inspect", "Show a model file: metadata, tensors, memory", AddInspectCommand));
+  subcommands.push_back(Add(app, "tokenize", "Turn text into token ids", AddTokenizeCommand));
+
+  const auto parsed = [](const Subcommand& subcommand) { return subcommand.app->parsed(); };
+  const auto program = [&]() -> std::string {
+    const auto found = std::find_if(subcommands.begin(), subcommands.end(), parsed);
+    return found == subcommands.end() ? "octavo" : "octavo " + found->app->get_name();
+  };
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& request) {  // --help or --version
+    std::string text = dynamic_cast<const CLI::CallForVersion*>(&request) != nullptr
+                           ? std::string(request.what()) + "\n"
+                           : app.help();
+    return ExitCode(program(), WriteStdout(text));
+  } catch (const CLI::ParseError& error) {
+    PrintError(program(), fmt::format("{} (see {} --help)", error.what(), program()));
+    return kExitUsage;
+  }
+  const auto chosen = std::find_if(subcommands.begin(), subcommands.end(), parsed);
+  return ExitCode(program(), chosen->command->Run());
+}
+
+}  // namespace
 
 int RunCommandLine(int argc, char** argv) {
-  CLI::App app("Runs large language models on this machine, from GGUF files", "octavo");
-  app.set_version_flag("--version", "octavo " OCTAVO_VERSION);
-  CLI11_PARSE(app, argc, argv);
-  return 0;
+  PrepareStandardStreams();
+  try {
+    return Dispatch(argc, argv);
+  } catch (const std::bad_alloc&) {
+    PrintError("octavo", "out of memory");
+    return kExitFailure;
+  }
 }
 
 }  // namespace octavo::cli

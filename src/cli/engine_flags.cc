@@ -1,0 +1,138 @@
+#include "cli/engine_flags.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <map>
+
+#include "base/environment.h"
+#include "cli/option_values.h"
+#include "cli/streams.h"
+
+namespace octavo::cli {
+namespace {
+
+constexpr char kDefaultModelFile[] = "SmolLM2-135M-Instruct.Q4_1.gguf";
+
+// An option that takes one of a few words.
+template <typename Enum>
+void AddChoice(CLI::App& app, const std::string& option, Enum& target,
+               const std::map<std::string, Enum>& choices, const std::string& help) {
+  std::string words;
+  for (const auto& [word, value] : choices) words += (words.empty() ? "" : "|") + word;
+  app.add_option_function<std::string>(
+         option,
+         [option, choices, words, &target](const std::string& word) {
+           const auto found = choices.find(word);
+           if (found == choices.end()) {
+             throw CLI::ValidationError(option, "'" + word + "' is not one of " + words);
+           }
+           target = found->second;
+         },
+         help)
+      ->type_name(words);
+}
+
+// Shows "loading the model: 42 %" on one line of the terminal, and wipes it at the end.
+class LoadProgress {
+ public:
+  explicit LoadProgress(bool shown) : shown_(shown) {}
+  ~LoadProgress() {
+    if (shown_) WriteStderr("\r\x1b[K");
+  }
+  LoadProgress(const LoadProgress&) = delete;
+  LoadProgress& operator=(const LoadProgress&) = delete;
+
+  void Show(double share) {
+    const int percent = static_cast<int>(share * 100.0);
+    if (!shown_ || percent == percent_) return;
+    percent_ = percent;
+    WriteStderr(fmt::format("\rloading the model: {} %", percent));
+  }
+
+ private:
+  bool shown_;
+  int percent_ = -1;
+};
+
+}  // namespace
+
+CLI::Option* AddModelOption(CLI::App& app, std::string& path) {
+  return app
+      .add_option("-m,--model", path,
+                  "GGUF file, or the first of a split one; without it $OCTAVO_MODEL, or else the "
+                  "default model")
+      ->type_name("FILE");
+}
+
+Result<std::string> FindModel(const std::string& given) {
+  if (!given.empty()) return given;
+  if (const auto from_environment = base::ReadEnvironment("OCTAVO_MODEL")) return *from_environment;
+  if (const auto folder = base::CacheDirectory()) {
+    const std::string path = *folder + "/" + kDefaultModelFile;
+    if (access(path.c_str(), F_OK) == 0) return path;
+  }
+  return Status::NotFound(
+      "no model: give one with -m FILE or OCTAVO_MODEL, or fetch the default one with "
+      "scripts/fetch-model");
+}
+
+void EngineFlags::AddTo(CLI::App& app) {
+  AddModelOption(app, options_.model.path);
+  AddWhatOptions(app);
+  AddHowOptions(app);
+}
+
+void EngineFlags::AddWhatOptions(CLI::App& app) {
+  CLI::App* what = app.add_option_group("Precision", "choose what is computed");
+  AddChoice(*what, "--compute", options_.model.compute,
+            {{"int8", ComputeType::kInt8}, {"float32", ComputeType::kFloat32}},
+            "Products with quantised weights (default int8)");
+  AddChoice(*what, "--kv-cache-dtype", options_.cache.dtype,
+            {{"auto", KvCacheDtype::kAuto},
+             {"float32", KvCacheDtype::kFloat32},
+             {"float16", KvCacheDtype::kFloat16},
+             {"bfloat16", KvCacheDtype::kBFloat16}},
+            "Storage of K and V (default auto = float16)");
+  CLI::App* memory = app.add_option_group("Memory", "choose how long and how large");
+  AddNumber(*memory, "--max-model-len", options_.model.max_model_len,
+            "Tokens of prompt and output (default: the model's context)");
+  AddNumber(*memory, "--kv-cache-memory-bytes", options_.cache.kv_cache_memory_bytes,
+            "Size of the block pool (default: one sequence of --max-model-len tokens)");
+  AddNumber(*memory, "--gpu-memory-utilization", options_.cache.gpu_memory_utilization,
+            "Share of the smaller of RAM and cgroup limit to use at most (default 0.92)");
+}
+
+void EngineFlags::AddHowOptions(CLI::App& app) {
+  CLI::App* how = app.add_option_group("Execution", "change time and memory, never the answer");
+  AddNumber(*how, "--threads", options_.device.threads,
+            "Compute threads (default: the processors this process may use)");
+  AddChoice(*how, "--simd", options_.device.simd,
+            {{"auto", SimdLevel::kAuto},
+             {"reference", SimdLevel::kReference},
+             {"avx2", SimdLevel::kAvx2},
+             {"avx512", SimdLevel::kAvx512}},
+            "Instruction set of the kernels (default auto)");
+  AddNumber(*how, "--block-size", options_.cache.block_size,
+            "Tokens per cache block: 8, 16, 32, 64, 128 or 256 (default 16)");
+  AddNumber(*how, "--max-num-batched-tokens", options_.scheduler.max_num_batched_tokens,
+            "Prompt tokens computed in one step (default 512)");
+  AddChoice(*how, "--kv-cache", options_.cache.mode,
+            {{"paged", KvCacheMode::kPaged},
+             {"contiguous", KvCacheMode::kContiguous},
+             {"none", KvCacheMode::kNone}},
+            "Organisation of the cache (default paged)");
+}
+
+Result<std::unique_ptr<Engine>> EngineFlags::Load() {
+  Result<std::string> path = FindModel(options_.model.path);
+  if (!path.ok()) return path.status();
+  options_.model.path = *path;
+  LoadProgress progress(StderrIsTerminal());
+  options_.on_load_progress = [&progress](double share) { progress.Show(share); };
+  Result<std::unique_ptr<Engine>> engine = Engine::Create(options_);
+  options_.on_load_progress = nullptr;
+  return engine;
+}
+
+}  // namespace octavo::cli

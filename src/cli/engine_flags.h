@@ -1,0 +1,37 @@
+#pragma once
+
+// Purpose:    the options that describe an engine (model, cache, compute, memory), and the loading
+//             of it, with progress on a terminal.
+// Ownership:  the CLI::App keeps references to this object, which must outlive the parsing.
+// Threading:  the main thread.
+// Invariants: ranges are checked by Engine::Create, which names the option's field.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "octavo/engine.h"
+
+namespace octavo::cli {
+
+class EngineFlags {
+ public:
+  void AddTo(CLI::App& app);
+
+  // Finds the model (-m, OCTAVO_MODEL, the fetched default) and loads it.
+  Result<std::unique_ptr<Engine>> Load();
+
+ private:
+  void AddHowOptions(CLI::App& app);
+  void AddWhatOptions(CLI::App& app);
+
+  EngineOptions options_;
+};
+
+// -m FILE, the one way in which every command names a model.
+CLI::Option* AddModelOption(CLI::App& app, std::string& path);
+
+// `given`, or else OCTAVO_MODEL, or else the default model if scripts/fetch-model has brought it.
+Result<std::string> FindModel(const std::string& given);
+
+}  // namespace octavo::cli

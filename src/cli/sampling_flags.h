@@ -1,0 +1,29 @@
+#pragma once
+
+// Purpose:    the options of SamplingParams, under vLLM's names.
+// Ownership:  the CLI::App keeps references to this object, which must outlive the parsing.
+// Threading:  the main thread.
+// Invariants: ranges are checked by SamplingParams::Validate, which names the field.
+
+#include <CLI/CLI.hpp>
+
+#include "octavo/sampling_params.h"
+
+namespace octavo::cli {
+
+class SamplingFlags {
+ public:
+  explicit SamplingFlags(const SamplingParams& defaults) : params_(defaults) {}
+
+  void AddTo(CLI::App& app);
+
+  const SamplingParams& params() const { return params_; }
+
+ private:
+  void AddChoosing(CLI::App& app);
+  void AddEnding(CLI::App& app);
+
+  SamplingParams params_;
+};
+
+}  // namespace octavo::cli

@@ -1,0 +1,82 @@
+#include "cli/streams.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace octavo::cli {
+namespace {
+
+// Returns 0, or the errno of the write that failed.
+int WriteAll(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return 0;
+}
+
+Status CannotRead(const std::string& path, int error) {
+  const std::string message = fmt::format("cannot read {}: {}", path, std::strerror(error));
+  return error == ENOENT ? Status::NotFound(message) : Status::Unavailable(message);
+}
+
+}  // namespace
+
+void PrepareStandardStreams() {
+  // A closed stream becomes one whose use fails: stdin opened for writing, the others for reading.
+  const std::array<int, 3> modes = {O_WRONLY, O_RDONLY, O_RDONLY};
+  for (int descriptor = 0; descriptor < 3; ++descriptor) {
+    if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) {
+      // open() returns the lowest free descriptor, which is this one.
+      if (open("/dev/null", modes[static_cast<size_t>(descriptor)]) < 0) return;
+    }
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+bool StdinIsTerminal() { return isatty(STDIN_FILENO) == 1; }
+bool StdoutIsTerminal() { return isatty(STDOUT_FILENO) == 1; }
+bool StderrIsTerminal() { return isatty(STDERR_FILENO) == 1; }
+
+Status WriteStdout(std::string_view text) {
+  const int error = WriteAll(STDOUT_FILENO, text);
+  if (error == 0) return Status::Ok();
+  if (error == EPIPE) return Status::Cancelled("");
+  return Status::Unavailable(
+      fmt::format("cannot write to standard output: {}", std::strerror(error)));
+}
+
+void WriteStderr(std::string_view text) { WriteAll(STDERR_FILENO, text); }
+
+Result<std::string> ReadFileOrStdin(const std::string& path) {
+  const bool is_stdin = path == "-";
+  const std::string name = is_stdin ? "standard input" : path;
+  const int descriptor =
+      is_stdin ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
+  if (descriptor < 0) return CannotRead(name, errno);
+
+  std::string text;
+  std::array<char, 65536> buffer;
+  int error = 0;
+  while (true) {
+    const ssize_t got = read(descriptor, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) error = errno;
+    if (got <= 0) break;
+    text.append(buffer.data(), static_cast<size_t>(got));
+  }
+  if (!is_stdin) close(descriptor);
+  if (error != 0) return CannotRead(name, error);
+  return text;
+}
+
+}  // namespace octavo::cli

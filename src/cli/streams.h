@@ -1,0 +1,33 @@
+#pragma once
+
+// Purpose:    standard input and output as octavo's commands use them: unbuffered, with errors as
+//             Status, safe when a stream is closed or its reader has gone.
+// Ownership:  none; the three standard descriptors belong to the process.
+// Threading:  the main thread.
+// Invariants: after PrepareStandardStreams descriptors 0 to 2 are open, so that no model file can
+//             take their place, and a reader that goes away is an error of write, not a signal.
+
+#include <string>
+#include <string_view>
+
+#include "octavo/status.h"
+
+namespace octavo::cli {
+
+void PrepareStandardStreams();
+
+bool StdinIsTerminal();
+bool StdoutIsTerminal();
+bool StderrIsTerminal();
+
+// Writes all of `text`. kCancelled, with an empty message, if the reader has gone; kUnavailable for
+// any other error.
+Status WriteStdout(std::string_view text);
+
+// Writes all of `text`, or as much as stderr takes.
+void WriteStderr(std::string_view text);
+
+// The bytes of a file; "-" is standard input.
+Result<std::string> ReadFileOrStdin(const std::string& path);
+
+}  // namespace octavo::cli
