@@ -33,7 +33,7 @@ class IncrementalDetokenizer {
  private:
   const Tokenizer& tokenizer_;
   bool skip_special_;
-  bool drop_space_;  // the next token's leading space is the one that Encode adds
+  bool at_start_;  // no token of the text has come yet
   Utf8Stream stream_;
 };
 

@@ -39,7 +39,7 @@ class Tokenizer {
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // Any bytes; they need not be UTF-8. kInvalidArgument: text longer than 2^31 - 1 bytes, or a byte that this vocabulary has
+  // Any bytes; they need not be UTF-8. kInvalidArgument: text longer than 1 GiB, or a byte that this vocabulary has
   // no token for. O(n log n) in the length of the text.
   Result<std::vector<TokenId>> Encode(std::string_view text,
                                       const EncodeOptions& options = {}) const;
@@ -47,6 +47,10 @@ class Tokenizer {
   // The bytes of the tokens in a row (SentencePiece: without the space that Encode added in front). With skip_special, tokens
   // with IsSpecial give nothing. REQUIRES: every id is in range.
   std::string Decode(std::span<const TokenId> token_ids, bool skip_special) const;
+
+  // What `id` adds to a text, the way Decode sees it. `*at_start` says that no token of the text came before; the call
+  // clears it unless the token is skipped. REQUIRES: 0 <= id < vocab_size().
+  std::string_view TextOf(TokenId id, bool skip_special, bool* at_start) const;
 
   // The exact bytes that a token stands for; a control token gives its spelling. REQUIRES: 0 <= id < vocab_size().
   std::string_view TokenBytes(TokenId id) const;
@@ -73,10 +77,14 @@ class Tokenizer {
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
 
-  // Appends the tokens of a piece of text in which no special token is looked for. `offset` is the place of the piece in the
-  // whole text, for messages.
-  virtual Status EncodePlain(std::string_view piece, size_t offset,
-                             std::vector<TokenId>* out) const = 0;
+  // A piece of text in which no special token is looked for.
+  struct PlainText {
+    std::string_view bytes;  // not empty
+    size_t offset = 0;       // in the whole text, for messages
+    bool at_start = false;   // nothing, or a control or unknown token, stands before it
+  };
+  // Appends the tokens of `text`.
+  virtual Status EncodePlain(const PlainText& text, std::vector<TokenId>* out) const = 0;
   virtual int64_t extra_memory_bytes() const = 0;
 
  private:
