@@ -2,8 +2,8 @@
 """Compares distributions with a parity golden, sequence by sequence.
 
   python tests/tools/compare_parity.py --golden FILE --model MODEL.gguf --numpy [--max-tokens 150]
-  python tests/tools/compare_parity.py --golden FILE --model MODEL.gguf --octavo build/release/octavo \\
-      [--top 1024] [-- --compute float32 --kv-cache-dtype float32]
+  python tests/tools/compare_parity.py --golden FILE --model MODEL.gguf \\
+      --octavo build/release/octavo [--top 1024] [-- --compute float32 --kv-cache-dtype float32]
 
 --numpy runs the float64 forward pass of numpy_llama.py. --octavo asks the program for the `--top`
 most likely tokens at each position; a golden's id that it does not report joins the rest bucket on
@@ -32,35 +32,25 @@ def numpy_rows(model_path):
     return lambda token_ids: model.logprobs(token_ids)
 
 
-def entries(position):
-    """{id: log-probability} of one position of the JSON: {"token_ids": [...], "logprobs": [...]}"""
-    return dict(zip(position["token_ids"], position["logprobs"]))
+def rows_of_logprobs(logprobs, first):
+    """[{id: log-probability}] from the completions API's object of lists, from entry `first` on."""
+    rows = []
+    for ids, top in zip(logprobs["top_token_ids"][first:], logprobs["top_logprobs"][first:]):
+        values = list(
+            top.values()
+        )  # in the order of `ids`; the chosen token follows if it is not among them
+        if len(values) < len(ids):
+            raise ValueError("two tokens of one position are spelled alike")
+        rows.append(dict(zip(ids, values)))
+    return rows
 
 
 def positions_of(output):
     """The reported tokens after tokens 0..i, for each i: the prompt's, then the first answer's."""
-    prompt = output["prompt_logprobs"]
-    if prompt and prompt[0] is None:
-        prompt = prompt[1:]
-    rows = [read_top(entry) for entry in prompt]
-    rows.append(read_top(first_of(output["outputs"][0]["logprobs"])))
-    return rows
-
-
-def first_of(logprobs):
-    """The first entry of a list of entries, or of the completions API's object of lists."""
-    if isinstance(logprobs, list):
-        return logprobs[0]
-    return {
-        "token_ids": logprobs["top_token_ids"][0],
-        "logprobs": logprobs["top_token_logprobs"][0],
-    }
-
-
-def read_top(entry):
-    if "top" in entry:
-        return {item["token_id"]: item["logprob"] for item in entry["top"]}
-    return entries(entry)
+    rows = []
+    if "prompt_logprobs" in output:  # a prompt of one token has none
+        rows = rows_of_logprobs(output["prompt_logprobs"], first=1)
+    return rows + rows_of_logprobs(output["outputs"][0]["logprobs"], first=0)[:1]
 
 
 def octavo_rows(binary, model_path, top, extra):
@@ -89,7 +79,7 @@ def distance(sequence, position, row):
 
 
 def compare(sequence, rows):
-    """Mean and largest KL, and how often the top token agrees (where the margin is large, and ever)."""
+    """Mean and largest KL, and how often the top token agrees: ever, and where sure."""
     distances, same, sure, sure_same = [], 0, 0, 0
     for position, row in enumerate(rows):
         distances.append(distance(sequence, position, row))
@@ -124,7 +114,8 @@ def main():
     else:
         rows_of = octavo_rows(args.octavo, args.model, args.top, args.extra)
     print(
-        f"{'sequence':24s} {'tokens':>6s} {'mean KL':>10s} {'max KL':>10s} {'same top':>9s} {'where sure':>11s}"
+        f"{'sequence':24s} {'tokens':>6s} {'mean KL':>10s} {'max KL':>10s}"
+        f" {'same top':>9s} {'where sure':>11s}"
     )
     totals = {}
     for sequence in golden.sequences:
@@ -145,7 +136,8 @@ def main():
     for kind, (kl_sum, n, same, sure, sure_same) in sorted(totals.items()):
         label = "all windows" if kind == parity_format.KIND_WIKITEXT else "all prompts"
         print(
-            f"{label:24s} {n:6d} {kl_sum / n:10.2e} {'':10s} {same / n:9.4f} {sure_same:5d}/{sure:5d}"
+            f"{label:24s} {n:6d} {kl_sum / n:10.2e} {'':10s}"
+            f" {same / n:9.4f} {sure_same:5d}/{sure:5d}"
         )
     return 0
 

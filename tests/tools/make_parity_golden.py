@@ -5,8 +5,9 @@ from the default model file.
 Needs torch, transformers, accelerate, gguf, numpy and sentencepiece from PyPI; the tests need
 only the file that this writes.
 
-  python tests/tools/make_parity_golden.py --model ~/.cache/octavo/SmolLM2-135M-Instruct.Q4_1.gguf \\
-      --wikitext wikitext-2-test.txt --output tests/golden/parity/smollm2-135m-q4_1.parity
+  python tests/tools/make_parity_golden.py --wikitext wikitext-2-test.txt \\
+      --model ~/.cache/octavo/SmolLM2-135M-Instruct.Q4_1.gguf \\
+      --output tests/golden/parity/smollm2-135m-q4_1.parity
 
 Transformers dequantises the file's matrices to float32, undoes the pair order of Wq and Wk, and
 runs eager attention. Log-softmax is taken in float64 from its float32 logits.
@@ -48,7 +49,7 @@ def wikitext_windows(tokenizer, path):
 
 @torch.no_grad()
 def distributions(model, ids):
-    """Top ids, their log-probabilities, the rest's, and the next token's: arrays over the positions of `ids`."""
+    """Per position: top ids, their log-probabilities, the rest's, and the next token's."""
     logits = model(torch.tensor([ids])).logits[0]
     top_ids, top_logprobs, rest, following = [], [], [], []
     for position, row in enumerate(logits):
@@ -99,15 +100,14 @@ def main():
                 name, kind, np.array(ids), following, rest, top_ids, top_logprobs
             )
         )
-        print(
-            f"{name}: {len(ids)} tokens, mean log-probability of the next token {following[:-1].mean() if len(ids) > 1 else 0:.4f}"
-        )
+        print(f"{name}: {len(ids)} tokens, log-probability of the next one {following.mean():.4f}")
     parity_format.write(
         args.output,
         parity_format.Golden(sha256(os.path.join(folder, file_name)), vocab_size, TOP_K, sequences),
     )
     print(
-        f"{args.output}: {sum(len(ids) for _, _, ids in cases)} positions, {os.path.getsize(args.output)} bytes"
+        f"{args.output}: {sum(len(ids) for _, _, ids in cases)} positions,"
+        f" {os.path.getsize(args.output)} bytes"
     )
 
 

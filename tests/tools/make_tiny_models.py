@@ -26,7 +26,7 @@ POSITIONS = (0, 1, 7, 15, 16, 31, 32, 47)
 
 @dataclasses.dataclass
 class Spec:
-    """One model. `format` is that of the matrices whose rows it fits; Q8_0 takes its place elsewhere."""
+    """One model. `format` is that of the matrices whose rows it fits, Q8_0 that of the others."""
 
     name: str
     architecture: str = "llama"
@@ -105,7 +105,7 @@ SPECS = [
 
 
 def llama3_divisors(spec):
-    """Llama 3.1's rope_freqs.weight: 1 for the fast pairs, the factor for the slow ones, a blend between."""
+    """Llama 3.1's rope_freqs.weight: 1 for fast pairs, the factor for slow ones, or a blend."""
     factor, low, high, original = spec.rope["llama3"]
     pairs = np.arange(spec.head_dim // 2)
     wavelengths = 2 * np.pi * spec.rope_base ** (2.0 * pairs / spec.head_dim)
@@ -165,7 +165,7 @@ class Builder:
         self.writer.add_tensor(name, self.rng.uniform(low, high, n).astype(np.float32))
 
     def linear(self, layer, name, rows, columns, gain):
-        """Weights that keep a unit variance but for `gain`, and the bias where the model has one."""
+        """Weights that keep a unit variance but for `gain`; the bias where there is one."""
         self.matrix(f"{layer}.{name}", rows, columns, gain / np.sqrt(columns))
         if name in self.spec.biases:
             self.vector(f"{layer}.{name}.bias", -0.5, 0.5, rows)

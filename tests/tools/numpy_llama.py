@@ -2,7 +2,7 @@
 """A float64 forward pass of the Llama family in NumPy, read from a GGUF file: the independent
 reference of the model tests.
 
-  python tests/tools/numpy_llama.py MODEL.gguf 1,2,3        prints the five most likely next tokens at each position
+  python tests/tools/numpy_llama.py MODEL.gguf 1,2,3     prints the likeliest tokens at each position
 
 Architectures: "llama" (RoPE turns the pairs 2i, 2i+1 of a head) and "qwen2" (the pairs i, i +
 head_dim/2). Biases where the file has them. RoPE scalings: linear, yarn, longrope, and the
@@ -153,7 +153,7 @@ class Model:
         )
 
     def logprobs(self, token_ids):
-        """float64 [num_tokens, vocab_size]: row i is the distribution of the token after tokens 0..i."""
+        """float64 [num_tokens, vocab_size]: row i is of the token after tokens 0..i."""
         x = self.tensors["token_embd.weight"][np.asarray(token_ids)]
         for index in range(self.num_layers):
             layer = f"blk.{index}"

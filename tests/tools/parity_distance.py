@@ -6,7 +6,7 @@ import numpy as np
 
 
 def kl(top_logprobs, rest_logprob, test_top_logprobs, test_rest_logprob):
-    """Sum of p (log p - log q) in nats. top: [top_k]; `test_top_logprobs` are those of the same ids."""
+    """Sum of p (log p - log q) in nats. Both tops: [top_k], of the same ids."""
     p = np.append(top_logprobs, rest_logprob).astype(np.float64)
     q = np.append(test_top_logprobs, test_rest_logprob).astype(np.float64)
     return float(np.sum(np.exp(p) * (p - q)))

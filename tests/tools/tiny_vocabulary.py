@@ -11,7 +11,7 @@ CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 
 
 def _byte_alphabet():
-    """GPT-2's character for each byte: printable ones stand for themselves, the rest follow U+0100."""
+    """GPT-2's character for each byte: printable ones stand for themselves."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     alphabet, extra = {}, 0
     for byte in range(256):
