@@ -5,7 +5,7 @@
 //             inline functions of headers must stay baseline code.
 
 #if defined(__x86_64__) && defined(__clang__)
-#define OCTAVO_REFERENCE_BEGIN                                                           \
+#define OCTAVO_REFERENCE_BEGIN \
   _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c\"))), apply_to=function)")
 #define OCTAVO_REFERENCE_END _Pragma("clang attribute pop")
 #elif defined(__x86_64__)

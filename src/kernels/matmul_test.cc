@@ -1,0 +1,326 @@
+#include "kernels/matmul.h"
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/cpu_features.h"
+#include "gtest/gtest.h"
+#include "kernels/kernel_sets.h"
+#include "quant/decode.h"
+#include "quant/random_matrix.h"
+
+namespace octavo::kernels {
+namespace {
+
+using quant::MatrixShape;
+using quant::RandomMatrix;
+using quant::WeightKind;
+using tensor::DType;
+
+constexpr float kUntouched = -12345.0f;
+
+struct Twin {
+  std::string name;
+  MatMulKernels kernels;
+};
+
+// The vector kernels that this machine can run.
+std::vector<Twin> Twins() {
+  std::vector<Twin> twins;
+#if defined(__x86_64__)
+  const base::CpuFeatures cpu = base::DetectCpuFeatures();
+  if (cpu.avx2) twins.push_back({"avx2", Avx2MatMul()});
+  if (cpu.avx512_vnni) twins.push_back({"avx512", Avx512MatMul()});
+#else
+  twins.push_back({"neon", NeonMatMul()});
+#endif
+  return twins;
+}
+
+// Equal bits, or both NaN.
+bool Same(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) ||
+         (std::isnan(a) && std::isnan(b));
+}
+
+// Rows of activations, quantised by the reference.
+class Activations {
+ public:
+  Activations(int64_t num_rows, int64_t num_inputs, uint32_t seed)
+      : num_inputs_(num_inputs), values_(static_cast<size_t>(num_rows * num_inputs)) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal(0.0f, 1.0f);
+    for (float& value : values_) value = normal(random);
+    Quantize(num_rows);
+  }
+  Activations(int64_t num_inputs, std::vector<float> values)
+      : num_inputs_(num_inputs), values_(std::move(values)) {
+    Quantize(static_cast<int64_t>(values_.size()) / num_inputs);
+  }
+
+  const float* values() const { return values_.data(); }
+  QuantizedRows& quantized() { return quantized_; }
+
+  // Storage for `num_rows` quantised rows, filled by `kernels`.
+  void QuantizeWith(const MatMulKernels& kernels, int64_t num_rows) {
+    for (int64_t row = 0; row < num_rows; ++row) {
+      kernels.quantize_row(values_.data() + row * num_inputs_, 0, num_inputs_, row, quantized_);
+    }
+  }
+
+  const std::vector<int8_t>& codes() const { return codes_; }
+  const std::vector<float>& scales() const { return scales_; }
+  const std::vector<float>& scaled_sums() const { return scaled_sums_; }
+  const std::vector<int16_t>& half_sums() const { return half_sums_; }
+
+ private:
+  void Quantize(int64_t num_rows) {
+    codes_.resize(values_.size());
+    scales_.resize(values_.size() / 32);
+    scaled_sums_.resize(values_.size() / 32);
+    half_sums_.resize(values_.size() / 16);
+    quantized_ = {codes_.data(), scales_.data(), scaled_sums_.data(), half_sums_.data(),
+                  num_inputs_};
+    QuantizeWith(ReferenceMatMul(), num_rows);
+  }
+
+  int64_t num_inputs_;
+  std::vector<float> values_;
+  std::vector<int8_t> codes_;
+  std::vector<float> scales_;
+  std::vector<float> scaled_sums_;
+  std::vector<int16_t> half_sums_;
+  QuantizedRows quantized_;
+};
+
+struct Product {
+  const quant::PackedMatrixView& w;
+  Activations& x;
+  int64_t num_rows;
+  PanelRange range;
+  int64_t out_stride;
+};
+
+std::vector<float> Multiply(const MatMulKernels& kernels, const Product& p, bool int8) {
+  std::vector<float> out(static_cast<size_t>(p.num_rows * p.out_stride), kUntouched);
+  if (int8) {
+    kernels.int8(p.w, p.x.quantized(), p.num_rows, p.range, out.data(), p.out_stride);
+  } else {
+    kernels.float32(p.w, p.x.values(), p.w.num_inputs, p.num_rows, p.range, out.data(),
+                    p.out_stride);
+  }
+  return out;
+}
+
+void ExpectSame(const std::vector<float>& expected, const std::vector<float>& actual) {
+  ASSERT_EQ(expected.size(), actual.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_TRUE(Same(expected[i], actual[i]))
+        << "element " << i << ": " << expected[i] << " and " << actual[i];
+  }
+}
+
+void ExpectTwinsEqualReference(const Product& p) {
+  for (const bool int8 : {false, true}) {
+    if (int8 && !p.w.is_quantized()) continue;
+    const std::vector<float> expected = Multiply(ReferenceMatMul(), p, int8);
+    for (const Twin& twin : Twins()) {
+      SCOPED_TRACE(testing::Message()
+                   << twin.name << (int8 ? " int8" : " float32") << ", rows " << p.num_rows << ", "
+                   << p.w.num_outputs << " x " << p.w.num_inputs);
+      ExpectSame(expected, Multiply(twin.kernels, p, int8));
+    }
+  }
+}
+
+class MatMulTest : public testing::TestWithParam<DType> {
+ protected:
+  int64_t block() const { return tensor::Traits(GetParam()).block_elements; }
+};
+
+INSTANTIATE_TEST_SUITE_P(Formats, MatMulTest, testing::ValuesIn(quant::kAllFormats),
+                         [](const testing::TestParamInfo<DType>& format) {
+                           return std::string(tensor::Traits(format.param).name);
+                         });
+
+TEST_P(MatMulTest, TwinsEqualTheReferenceForEveryNumberOfRows) {
+  const uint32_t seed = 7001;
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  const int64_t num_inputs = std::max<int64_t>(block(), 96);
+  const RandomMatrix matrix(GetParam(), {40, num_inputs}, WeightKind::kUsual, seed);
+  for (int64_t rows = 1; rows <= 25; ++rows) {
+    Activations x(rows, num_inputs, seed + static_cast<uint32_t>(rows));
+    ExpectTwinsEqualReference({matrix.view(), x, rows, {0, 3}, 40});
+  }
+}
+
+TEST_P(MatMulTest, TwinsEqualTheReferenceOnOddShapes) {
+  const uint32_t seed = 7002;
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  for (const int64_t num_outputs : {1, 15, 16, 17, 33, 100}) {
+    for (const int64_t blocks : {1, 3, 5}) {
+      const int64_t num_inputs = blocks * std::max<int64_t>(block(), 32);
+      const RandomMatrix matrix(GetParam(), {num_outputs, num_inputs}, WeightKind::kUsual, seed);
+      for (const int64_t rows : {1, 2, 7}) {
+        Activations x(rows, num_inputs, seed);
+        const PanelRange all = {0, matrix.view().num_panels()};
+        ExpectTwinsEqualReference({matrix.view(), x, rows, all, num_outputs + 3});
+      }
+    }
+  }
+}
+
+TEST_P(MatMulTest, TwinsEqualTheReferenceOnExtremeAndArbitraryWeights) {
+  const uint32_t seed = 7003;
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  const int64_t num_inputs = 2 * std::max<int64_t>(block(), 32);
+  for (const WeightKind kind : {WeightKind::kExtremes, WeightKind::kAnyBits}) {
+    const RandomMatrix matrix(GetParam(), {48, num_inputs}, kind, seed);
+    // Codes of +-127 reach the largest sums.
+    std::vector<float> values(static_cast<size_t>(9 * num_inputs));
+    std::mt19937 random(seed);
+    for (float& value : values) value = random() % 2 == 0 ? 1.0f : -1.0f;
+    for (int64_t k = 0; k < 2 * num_inputs; ++k) {
+      values[static_cast<size_t>(k)] = k < num_inputs ? 1.0f : -1.0f;
+    }
+    Activations x(num_inputs, values);
+    ExpectTwinsEqualReference({matrix.view(), x, 9, {0, 3}, 48});
+    ExpectTwinsEqualReference({matrix.view(), x, 1, {0, 3}, 48});
+  }
+}
+
+TEST_P(MatMulTest, TwinsEqualTheReferenceOnInfiniteAndMissingActivations) {
+  const int64_t num_inputs = 3 * std::max<int64_t>(block(), 32);
+  const RandomMatrix matrix(GetParam(), {20, num_inputs}, WeightKind::kUsual, 5);
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> values(static_cast<size_t>(4 * num_inputs), 0.5f);
+  values[3] = nan;
+  values[static_cast<size_t>(num_inputs + 40)] = -infinity;
+  for (int64_t k = 2 * num_inputs; k < 3 * num_inputs; ++k) values[static_cast<size_t>(k)] = -0.0f;
+  values[static_cast<size_t>(3 * num_inputs + 1)] = 1e-40f;
+  Activations x(num_inputs, values);
+
+  ExpectTwinsEqualReference({matrix.view(), x, 4, {0, 2}, 20});
+}
+
+TEST_P(MatMulTest, WritesTheOutputsOfItsPanelsAndNoOther) {
+  const int64_t num_inputs = std::max<int64_t>(block(), 32);
+  const RandomMatrix matrix(GetParam(), {70, num_inputs}, WeightKind::kUsual, 6);
+  Activations x(3, num_inputs, 6);
+  const Product part = {matrix.view(), x, 3, {1, 4}, 80};
+  for (const Twin& twin : Twins()) {
+    const std::vector<float> out = Multiply(twin.kernels, part, false);
+    for (int64_t i = 0; i < 3 * 80; ++i) {
+      const bool inside = i % 80 >= 16 && i % 80 < 64;
+      EXPECT_EQ(out[static_cast<size_t>(i)] == kUntouched, !inside) << twin.name << " " << i;
+    }
+  }
+  ExpectTwinsEqualReference(part);
+  ExpectTwinsEqualReference({matrix.view(), x, 3, {3, 5}, 80});
+}
+
+TEST_P(MatMulTest, ReferenceStaysNearADoublePrecisionProduct) {
+  const int64_t num_inputs = 512;
+  const RandomMatrix matrix(GetParam(), {21, num_inputs}, WeightKind::kUsual, 8);
+  Activations x(2, num_inputs, 9);
+  const Product p = {matrix.view(), x, 2, {0, 2}, 21};
+  const std::vector<float> exact_inputs = Multiply(ReferenceMatMul(), p, false);
+  const std::vector<float> int8_inputs = GetParam() == DType::kF32 || !p.w.is_quantized()
+                                             ? exact_inputs
+                                             : Multiply(ReferenceMatMul(), p, true);
+  std::vector<float> weights(static_cast<size_t>(num_inputs));
+  for (int64_t o = 0; o < 21; ++o) {
+    quant::DecodeRow(GetParam(), matrix.stored_row(o), weights.size(), weights.data());
+    for (int64_t row = 0; row < 2; ++row) {
+      double sum = 0, magnitude = 0, quantised = 0;
+      for (int64_t k = 0; k < num_inputs; ++k) {
+        const size_t i = static_cast<size_t>(row * num_inputs + k);
+        const double w = weights[static_cast<size_t>(k)];
+        sum += w * x.values()[i];
+        magnitude += std::abs(w * x.values()[i]);
+        quantised += w * x.codes()[i] * x.scales()[i / 32];
+      }
+      const size_t at = static_cast<size_t>(row * 21 + o);
+      // A chain of n roundings errs by at most n units of 2^-24 of the sum of magnitudes.
+      EXPECT_NEAR(exact_inputs[at], sum, magnitude * 512 * 0x1p-24);
+      if (!p.w.is_quantized()) continue;
+      EXPECT_NEAR(int8_inputs[at], quantised, magnitude * 64 * 0x1p-24 + 1e-4 * magnitude);
+    }
+  }
+}
+
+TEST(QuantizeRowTest, TwinsEqualTheReferenceOnArbitraryBits) {
+  const uint32_t seed = 31;
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  const int64_t num_inputs = 32 * 50;
+  std::vector<float> values(static_cast<size_t>(20 * num_inputs));
+  for (size_t i = 0; i < values.size(); ++i) {
+    // Groups of a common magnitude, and groups of arbitrary bits.
+    const bool arbitrary = i / 32 % 4 == 0;
+    const float usual = std::ldexp(std::uniform_real_distribution<float>(-1, 1)(random),
+                                   static_cast<int>(i / 32 % 251) - 125);
+    values[i] = arbitrary ? std::bit_cast<float>(static_cast<uint32_t>(random())) : usual;
+  }
+  const Activations expected(num_inputs, values);
+  for (const Twin& twin : Twins()) {
+    SCOPED_TRACE(twin.name);
+    Activations actual(num_inputs, values);
+    actual.QuantizeWith(twin.kernels, 20);
+    EXPECT_EQ(expected.codes(), actual.codes());
+    EXPECT_EQ(expected.half_sums(), actual.half_sums());
+    ExpectSame(expected.scales(), actual.scales());
+    ExpectSame(expected.scaled_sums(), actual.scaled_sums());
+  }
+}
+
+TEST(QuantizeRowTest, RoundsHalvesToEvenAndSumsEachHalf) {
+  // amax 127 makes the scale 1: 0.5 rounds to 0, 1.5 to 2, -2.5 to -2.
+  std::vector<float> values(32, 0.0f);
+  values[0] = 127.0f;
+  values[1] = 0.5f;
+  values[2] = 1.5f;
+  values[16] = -2.5f;
+  std::vector<Twin> all = Twins();
+  all.push_back({"reference", ReferenceMatMul()});
+  for (const Twin& twin : all) {
+    Activations x(32, values);
+    x.QuantizeWith(twin.kernels, 1);
+    EXPECT_EQ(x.codes()[0], 127) << twin.name;
+    EXPECT_EQ(x.codes()[1], 0) << twin.name;
+    EXPECT_EQ(x.codes()[2], 2) << twin.name;
+    EXPECT_EQ(x.codes()[16], -2) << twin.name;
+    EXPECT_EQ(x.half_sums(), (std::vector<int16_t>{129, -2})) << twin.name;
+    EXPECT_EQ(x.scales()[0], 1.0f) << twin.name;
+    EXPECT_EQ(x.scaled_sums()[0], 127.0f) << twin.name;
+  }
+}
+
+TEST(QuantizeRowTest, TinyGroupsBecomeZeroAndGroupsWithoutAFiniteMaximumNan) {
+  std::vector<float> values(96, 0.0f);
+  values[0] = 0x1p-101f;
+  values[32] = 0x1p-100f;
+  values[64] = std::numeric_limits<float>::infinity();
+  std::vector<Twin> all = Twins();
+  all.push_back({"reference", ReferenceMatMul()});
+  for (const Twin& twin : all) {
+    Activations x(96, values);
+    x.QuantizeWith(twin.kernels, 1);
+    EXPECT_EQ(x.scales()[0], 0.0f) << twin.name;
+    EXPECT_EQ(x.codes()[0], 0) << twin.name;
+    EXPECT_GT(x.scales()[1], 0.0f) << twin.name;
+    EXPECT_EQ(x.codes()[32], 127) << twin.name;
+    EXPECT_TRUE(std::isnan(x.scales()[2])) << twin.name;
+    EXPECT_TRUE(std::isnan(x.scaled_sums()[2])) << twin.name;
+    EXPECT_EQ(x.codes()[64], 0) << twin.name;
+  }
+}
+
+}  // namespace
+}  // namespace octavo::kernels

@@ -1,0 +1,37 @@
+// The matrix products of every target.
+
+#include "kernels/kernel_sets.h"
+#include "kernels/simd/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/simd/matmul.cc"
+// Compiles this file once per target.
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "kernels/simd/matmul_float-inl.h"
+#include "kernels/simd/matmul_int8-inl.h"
+#include "kernels/simd/quantize-inl.h"
+#include "kernels/simd/target-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace octavo::kernels {
+namespace HWY_NAMESPACE {
+
+MatMulKernels MatMulTable() { return {Int8, Float32, QuantizeRow}; }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace octavo::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace octavo::kernels {
+
+#if defined(__x86_64__)
+MatMulKernels Avx2MatMul() { return N_AVX2::MatMulTable(); }
+MatMulKernels Avx512MatMul() { return N_AVX3::MatMulTable(); }
+#else
+MatMulKernels NeonMatMul() { return N_NEON::MatMulTable(); }
+#endif
+
+}  // namespace octavo::kernels
+#endif
