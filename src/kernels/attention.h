@@ -15,23 +15,24 @@ enum class KvDtype : uint8_t { kFloat32, kFloat16, kBFloat16 };
 
 // One layer's K and V of one sequence, as a kernel sees it.
 struct PagedKvView {
-  std::byte* base;               // the layer's block 0; 64-byte aligned
-  size_t block_stride_bytes;     // from block id b to b + 1; a multiple of 64
-  size_t head_stride_bytes;      // from kv head h to h + 1 within a block; a multiple of 64
-  size_t v_offset_bytes;         // from a head's K to its V; a multiple of 64
-  const uint32_t* block_table;   // [ceil(num_tokens / block_size_tokens)]: logical -> physical
-  int32_t block_size_tokens;     // 8, 16, 32, 64, 128 or 256
-  int32_t head_dim;              // a multiple of 8, up to 256
+  std::byte* base;              // the layer's block 0; 64-byte aligned
+  size_t block_stride_bytes;    // from block id b to b + 1; a multiple of 64
+  size_t head_stride_bytes;     // from kv head h to h + 1 within a block; a multiple of 64
+  size_t v_offset_bytes;        // from a head's K to its V; a multiple of 64
+  const uint32_t* block_table;  // [ceil(num_tokens / block_size_tokens)]: logical -> physical
+  int32_t block_size_tokens;    // 8, 16, 32, 64, 128 or 256
+  int32_t head_dim;             // a multiple of 8, up to 256
   KvDtype dtype;
 };
 
 // Query rows of one sequence at consecutive positions.
 struct QueryRows {
-  const float* q;           // [num_rows, row_stride]: head h of row r at q + r * row_stride + h * head_dim; after RoPE
-  int64_t row_stride;       // elements
-  int64_t first_position;   // position of row 0
-  int32_t group_size;       // query heads per kv head: kv head k serves heads k * group_size ..
-  float scale;              // 1 / sqrt(head_dim)
+  const float*
+      q;  // [num_rows, row_stride]: head h of row r at q + r * row_stride + h * head_dim; after RoPE
+  int64_t row_stride;      // elements
+  int64_t first_position;  // position of row 0
+  int32_t group_size;      // query heads per kv head: kv head k serves heads k * group_size ..
+  float scale;             // 1 / sqrt(head_dim)
 };
 
 // What one chunk leaves for one (row, head): [kPartialHeader + head_dim] floats: m, then padding to 16 floats, l[16], acc[head_dim].
@@ -57,9 +58,11 @@ struct AttentionKernels {
 };
 
 inline constexpr int64_t kMaxAttentionRows = 16;
-// Room for one tile of K and one of V as float32, and for the tile's scores of all rows.
+// Pairs of a row and a head that share one unpacked tile.
+inline constexpr int64_t kAttentionPassPairs = 48;
+// Room for one tile of K and one of V as float32, and for the queries and the tile's scores of a pass.
 inline constexpr int64_t AttentionScratchFloats(int64_t head_dim) {
-  return 2 * 32 * head_dim + 32 * kMaxAttentionRows * 64;
+  return 2 * 32 * head_dim + kAttentionPassPairs * (head_dim + 32);
 }
 
 }  // namespace octavo::kernels

@@ -1,0 +1,378 @@
+// Attention and the storage of K and V, one instruction set at a time; equal to reference/attention.cc bit for bit. One row reads K and
+// V from their blocks as they are stored; more rows unpack each tile once and reuse it.
+
+#include "kernels/simd/attention_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace octavo::kernels {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int kPassPairs = kAttentionPassPairs;
+// Up to this many heads of one row read the stored K and V; above it unpacking a tile pays.
+constexpr int kMaxDirectPairs = 8;
+
+// Where the K and V of one kv head lie in the blocks.
+template <class Element>
+class PagedHead {
+ public:
+  PagedHead(const PagedKvView& view, int64_t kv_head)
+      : base_(view.base + static_cast<size_t>(kv_head) * view.head_stride_bytes),
+        view_(view),
+        block_shift_(
+            hwy::Num0BitsBelowLS1Bit_Nonzero32(static_cast<uint32_t>(view.block_size_tokens))) {}
+
+  // K of the positions from `position` on: [head_dim][min(block size, 16)]. REQUIRES: position is a multiple of that minimum.
+  const Element* K(int64_t position) const {
+    const int64_t slot = position & (view_.block_size_tokens - 1);
+    return reinterpret_cast<const Element*>(Block(position)) + slot * view_.head_dim;
+  }
+  // V of the positions from `position` to the end of its block: [..][head_dim].
+  const Element* V(int64_t position) const {
+    const int64_t slot = position & (view_.block_size_tokens - 1);
+    return reinterpret_cast<const Element*>(Block(position) + view_.v_offset_bytes) +
+           slot * view_.head_dim;
+  }
+
+ private:
+  const std::byte* Block(int64_t position) const {
+    return base_ + view_.block_table[position >> block_shift_] * view_.block_stride_bytes;
+  }
+
+  const std::byte* base_;
+  const PagedKvView& view_;
+  size_t block_shift_;
+};
+
+// A tile of K and V as stored. Positions after `last` have no block: such a half repeats the first one, and is masked.
+template <class Element>
+TileView<Element> StoredTile(const PagedHead<Element>& head, int64_t first, int64_t last) {
+  const int64_t second = first + kLanes <= last ? first + kLanes : first;
+  return {{head.K(first), head.K(second)}, {head.V(first), head.V(second)}};
+}
+
+template <class Element>
+HWY_INLINE void CopyAsFloat(const Element* HWY_RESTRICT from, int64_t count,
+                            float* HWY_RESTRICT to) {
+  using D = HWY_CAPPED(float, 8);
+  for (int64_t i = 0; i < count; i += 8) hn::StoreU(LoadAsFloat(D(), from + i), D(), to + i);
+}
+
+// Unpacks the tile at `first` to float32. Blocks of 8 hold [head_dim][8]: two of them make a half.
+template <class Element>
+TileView<float> UnpackTile(const PagedHead<Element>& head, const PagedKvView& view, int64_t first,
+                           int64_t last, float* HWY_RESTRICT scratch) {
+  const int64_t half_floats = kLanes * view.head_dim;
+  float* k = scratch;
+  float* v = scratch + kHalves * half_floats;
+  const bool second = first + kLanes <= last;
+  for (int half = 0; half < (second ? kHalves : 1); ++half) {
+    const int64_t position = first + half * kLanes;
+    float* k_half = k + half * half_floats;
+    float* v_half = v + half * half_floats;
+    if (view.block_size_tokens >= kLanes) {
+      CopyAsFloat(head.K(position), half_floats, k_half);
+      CopyAsFloat(head.V(position), half_floats, v_half);
+      continue;
+    }
+    for (int part = 0; part < 2; ++part) {
+      // A part that no row sees has no block: any other keys do, as they are masked.
+      const int64_t from = position + 8 * part <= last ? position + 8 * part : position;
+      const Element* stored = head.K(from);
+      for (int64_t d = 0; d < view.head_dim; ++d) {
+        CopyAsFloat(stored + 8 * d, 8, k_half + kLanes * d + 8 * part);
+      }
+      CopyAsFloat(head.V(from), half_floats / 2, v_half + part * (half_floats / 2));
+    }
+  }
+  return {{k, second ? k + half_floats : k}, {v, second ? v + half_floats : v}};
+}
+
+// The size of the first batch of a run of `num_pairs`: as large as the registers allow without leaving a sliver of one.
+HWY_INLINE int BatchSize(int num_pairs) {
+  constexpr int kSizes[13] = {0, 1, 2, 3, 4, 3, 6, 4, 8, 6, 6, 8, 12};
+  constexpr int kSmallSizes[7] = {0, 1, 2, 3, 4, 3, 6};
+  if constexpr (kMaxBatch >= 12) return num_pairs >= 12 ? 12 : kSizes[num_pairs];
+  return num_pairs >= 9 ? 6 : num_pairs >= 7 ? 4 : kSmallSizes[num_pairs];
+}
+
+// Calls function(std::integral_constant<int, size>, first pair) for each batch. `kLargest` keeps sizes that cannot occur from
+// being compiled.
+template <int kLargest, class Function>
+HWY_INLINE void ForEachBatch(int num_pairs, const Function& function) {
+  for (int first = 0; first < num_pairs;) {
+    const int size = BatchSize(num_pairs - first);
+    switch (size) {
+      case 1:
+        function(std::integral_constant<int, 1>(), first);
+        break;
+      case 2:
+        function(std::integral_constant<int, 2>(), first);
+        break;
+      case 3:
+        function(std::integral_constant<int, 3>(), first);
+        break;
+      case 4:
+        function(std::integral_constant<int, 4>(), first);
+        break;
+      case 6:
+        function(std::integral_constant<int, 6>(), first);
+        break;
+      case 8:
+        if constexpr (kLargest >= 8) function(std::integral_constant<int, 8>(), first);
+        break;
+      default:
+        if constexpr (kLargest >= 12) function(std::integral_constant<int, 12>(), first);
+        break;
+    }
+    first += size;
+  }
+}
+
+// Some pairs of one attend_chunk call: at most kPassPairs, in the order of their rows.
+struct Pass {
+  const QueryRows& rows;
+  int64_t kv_head;
+  int64_t head_dim;
+  int64_t chunk_begin;  // position
+  int64_t first_pair;   // counted from row 0 of `rows`
+  int num_pairs;
+  float* q;         // [batches][head_dim][batch size]
+  float* scores;    // [num_pairs][32]
+  float* partials;  // of the pass's first pair
+
+  int64_t RowOf(int pair) const { return (first_pair + pair) / rows.group_size; }
+  const float* QueryOf(int pair) const {
+    const int64_t head = kv_head * rows.group_size + (first_pair + pair) % rows.group_size;
+    return rows.q + RowOf(pair) * rows.row_stride + head * head_dim;
+  }
+  // The position of the pair's row.
+  int64_t PositionOf(int pair) const { return rows.first_position + RowOf(pair); }
+};
+
+template <int kLargest>
+void PackQueries(const Pass& pass) {
+  ForEachBatch<kLargest>(pass.num_pairs, [&pass](auto size, int first) {
+    float* packed = pass.q + first * pass.head_dim;
+    for (int pair = 0; pair < size(); ++pair) {
+      const float* q = pass.QueryOf(first + pair);
+      for (int64_t d = 0; d < pass.head_dim; ++d) packed[d * size() + pair] = q[d];
+    }
+  });
+}
+
+// Adds the weighted values of one batch. Pairs of later rows may see more of the tile than the first pair: that part is added
+// pair by pair.
+template <int kBatch, class Element>
+void AddValues(const Pass& pass, const TileView<Element>& tile, const TileView<Element>* next,
+               const int* num_visible, const float* weights, const float* corrections,
+               float* partials) {
+  const int common = num_visible[0];
+  const int64_t stride = PartialFloats(pass.head_dim);
+  ValueTile<kBatch>(tile, {0, common}, pass.head_dim, next, weights, corrections,
+                    partials + kPartialHeader);
+  const float no_correction = 1.0f;
+  for (int pair = 1; pair < kBatch; ++pair) {
+    if (num_visible[pair] == common) continue;
+    ValueTile<1, Element>(tile, {common, num_visible[pair]}, pass.head_dim, nullptr,
+                          weights + pair * kTile, &no_correction,
+                          partials + pair * stride + kPartialHeader);
+  }
+}
+
+// Attends the pairs of `pass` to its chunk. tiles.Get(position) gives a tile; if Tiles::kPrefetch the next one is asked for early.
+template <class Tiles>
+void AttendPass(const Pass& pass, const Tiles& tiles) {
+  using Element = typename Tiles::ElementType;
+  constexpr int kLargest = Tiles::kPrefetch ? HWY_MIN(kMaxBatch, kMaxDirectPairs) : kMaxBatch;
+  const int64_t stride = PartialFloats(pass.head_dim);
+  SoftmaxState<kPassPairs> state;
+  for (float& max : state.max) max = -std::numeric_limits<float>::infinity();
+  int limits[kPassPairs];  // positions of the chunk that a pair sees
+  for (int pair = 0; pair < pass.num_pairs; ++pair) {
+    limits[pair] = static_cast<int>(
+        HWY_MIN(kAttentionChunkTokens, pass.PositionOf(pair) + 1 - pass.chunk_begin));
+  }
+  std::memset(pass.partials, 0, static_cast<size_t>(pass.num_pairs * stride) * sizeof(float));
+  PackQueries<kLargest>(pass);
+
+  const int64_t last = pass.PositionOf(pass.num_pairs - 1);
+  const int end = limits[pass.num_pairs - 1];
+  for (int offset = 0; offset < end; offset += kTile) {
+    const int64_t first = pass.chunk_begin + offset;
+    const TileView<Element> tile = tiles.Get(first);
+    TileView<Element> next_tile;
+    const TileView<Element>* next = nullptr;
+    if (Tiles::kPrefetch && first + kTile <= last) {
+      next_tile = tiles.Get(first + kTile);
+      next = &next_tile;
+    }
+    int num_visible[kPassPairs];
+    for (int pair = 0; pair < pass.num_pairs; ++pair) {
+      num_visible[pair] = HWY_MAX(0, HWY_MIN(kTile, limits[pair] - offset));
+    }
+    ForEachBatch<kLargest>(pass.num_pairs, [&](auto size, int batch) {
+      ScoreTile<size()>(tile, pass.q + batch * pass.head_dim, pass.head_dim,
+                        batch == 0 ? next : nullptr, pass.scores + batch * kTile);
+    });
+    SoftmaxTile(pass.scores, pass.rows.scale, num_visible, pass.num_pairs, state, pass.partials,
+                stride);
+    ForEachBatch<kLargest>(pass.num_pairs, [&](auto size, int batch) {
+      AddValues<size()>(pass, tile, batch == 0 ? next : nullptr, num_visible + batch,
+                        pass.scores + batch * kTile, state.correction + batch,
+                        pass.partials + batch * stride);
+    });
+  }
+  for (int pair = 0; pair < pass.num_pairs; ++pair) pass.partials[pair * stride] = state.max[pair];
+}
+
+// Tiles as they are stored; needs blocks of at least 16 positions.
+template <class Element, bool kPrefetchNext>
+struct StoredTiles {
+  using ElementType = Element;
+  static constexpr bool kPrefetch = kPrefetchNext;
+  TileView<Element> Get(int64_t first) const { return StoredTile(head, first, last); }
+
+  const PagedHead<Element>& head;
+  int64_t last;  // the last visible position
+};
+
+// Tiles unpacked to float32.
+template <class Element>
+struct UnpackedTiles {
+  using ElementType = float;
+  static constexpr bool kPrefetch = false;
+  TileView<float> Get(int64_t first) const { return UnpackTile(head, view, first, last, scratch); }
+
+  const PagedHead<Element>& head;
+  const PagedKvView& view;
+  int64_t last;
+  float* scratch;
+};
+
+template <class Element>
+void AttendChunkOf(const PagedKvView& view, const QueryRows& rows, int64_t kv_head,
+                   int64_t row_begin, int64_t row_end, int64_t chunk, float* scratch,
+                   float* partials) {
+  const PagedHead<Element> head(view, kv_head);
+  const int64_t end_pair = row_end * rows.group_size;
+  const bool whole_halves = view.block_size_tokens >= kLanes;
+  const bool direct = whole_halves && end_pair - row_begin * rows.group_size <= kMaxDirectPairs &&
+                      row_end - row_begin == 1;
+  float* tile_scratch = scratch;
+  float* q = tile_scratch + 2 * kTile * view.head_dim;
+  float* scores = q + kPassPairs * view.head_dim;
+  for (int64_t pair = row_begin * rows.group_size; pair < end_pair; pair += kPassPairs) {
+    const int num_pairs = static_cast<int>(HWY_MIN(kPassPairs, end_pair - pair));
+    const Pass pass{rows, kv_head, view.head_dim, chunk * kAttentionChunkTokens, pair, num_pairs,
+                    q,    scores,  partials};
+    const int64_t last = pass.PositionOf(num_pairs - 1);
+    if (direct) {
+      AttendPass(pass, StoredTiles<Element, true>{head, last});
+    } else if (whole_halves && sizeof(Element) == sizeof(float)) {
+      AttendPass(pass, StoredTiles<float, false>{PagedHead<float>(view, kv_head), last});
+    } else {
+      AttendPass(pass, UnpackedTiles<Element>{head, view, last, tile_scratch});
+    }
+    partials += num_pairs * PartialFloats(view.head_dim);
+  }
+}
+
+void AttendChunk(const PagedKvView& view, const QueryRows& rows, int64_t kv_head, int64_t row_begin,
+                 int64_t row_end, int64_t chunk, float* scratch, float* partials) {
+  const auto attend = view.dtype == KvDtype::kFloat32   ? AttendChunkOf<float>
+                      : view.dtype == KvDtype::kFloat16 ? AttendChunkOf<hwy::float16_t>
+                                                        : AttendChunkOf<hwy::bfloat16_t>;
+  attend(view, rows, kv_head, row_begin, row_end, chunk, scratch, partials);
+}
+
+using StoreTag = HWY_CAPPED(float, 8);
+
+HWY_INLINE void StoreAs(hn::Vec<StoreTag> x, float* to) { hn::StoreU(x, StoreTag(), to); }
+
+HWY_INLINE void StoreAs(hn::Vec<StoreTag> x, hwy::float16_t* to) {
+  constexpr StoreTag d;
+  const auto largest = hn::Set(d, 65504.0f);
+  // Blends rather than Min and Max, so that NaN stays NaN.
+  const auto saturated = hn::IfThenElse(hn::Gt(hn::Abs(x), largest), hn::CopySign(largest, x), x);
+  const hn::Rebind<hwy::float16_t, StoreTag> df16;
+  hn::StoreU(hn::DemoteTo(df16, saturated), df16, to);
+}
+
+HWY_INLINE void StoreAs(hn::Vec<StoreTag> x, hwy::bfloat16_t* to) {
+  constexpr StoreTag d;
+  const hn::RebindToUnsigned<StoreTag> du32;
+  const hn::RebindToSigned<StoreTag> di32;
+  const hn::Rebind<uint16_t, StoreTag> du16;
+  const auto bits = hn::BitCast(du32, x);
+  const auto high = hn::ShiftRight<16>(bits);
+  const auto odd = hn::And(high, hn::Set(du32, 1));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(du32, 0x7fff))));
+  const auto quiet = hn::Or(high, hn::Set(du32, 0x40));
+  const auto is_nan = hn::RebindMask(du32, hn::Ne(x, x));
+  const auto result = hn::BitCast(di32, hn::IfThenElse(is_nan, quiet, rounded));
+  static_cast<void>(d);
+  hn::StoreU(hn::DemoteTo(du16, result), du16, reinterpret_cast<uint16_t*>(to));
+}
+
+template <class Element>
+void StoreKvOf(const PagedKvView& view, int64_t position, int64_t num_kv_heads, const float* k,
+               const float* v) {
+  const int64_t head_dim = view.head_dim;
+  const int64_t group = HWY_MIN(view.block_size_tokens, kLanes);
+  for (int64_t kv_head = 0; kv_head < num_kv_heads; ++kv_head) {
+    const PagedHead<Element> head(view, kv_head);
+    Element* k_to = const_cast<Element*>(head.K(position - position % group)) + position % group;
+    Element* v_to = const_cast<Element*>(head.V(position));
+    for (int64_t d = 0; d < head_dim; d += 8) {
+      Element converted[8];
+      for (int64_t i = 0; i < 8; i += hn::MaxLanes(StoreTag())) {
+        StoreAs(hn::LoadU(StoreTag(), k + kv_head * head_dim + d + i), converted + i);
+        StoreAs(hn::LoadU(StoreTag(), v + kv_head * head_dim + d + i), v_to + d + i);
+      }
+      for (int64_t i = 0; i < 8; ++i) k_to[(d + i) * group] = converted[i];
+    }
+  }
+}
+
+void StoreKv(const PagedKvView& view, int64_t position, int64_t num_kv_heads, const float* k,
+             const float* v) {
+  const auto store = view.dtype == KvDtype::kFloat32   ? StoreKvOf<float>
+                     : view.dtype == KvDtype::kFloat16 ? StoreKvOf<hwy::float16_t>
+                                                       : StoreKvOf<hwy::bfloat16_t>;
+  store(view, position, num_kv_heads, k, v);
+}
+
+void FoldPartial(float* running, const float* next, int64_t head_dim) {
+  using D = HWY_CAPPED(float, 8);
+  constexpr D d;
+  const float max = next[0] > running[0] ? next[0] : running[0];
+  const auto a = hn::Set(d, kernels::Exp(running[0] - max));
+  const auto b = hn::Set(d, kernels::Exp(next[0] - max));
+  for (int64_t i = kPartialHeader - kLanes; i < PartialFloats(head_dim); i += hn::MaxLanes(d)) {
+    const auto scaled = hn::Mul(hn::LoadU(d, running + i), a);
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, next + i), b, scaled), d, running + i);
+  }
+  running[0] = max;
+}
+
+void Finish(const float* running, int64_t head_dim, float* out) {
+  using D = HWY_CAPPED(float, 8);
+  constexpr D d;
+  float sums[kLanes];
+  std::memcpy(sums, running + kPartialHeader - kLanes, sizeof sums);
+  const auto sum = hn::Set(d, LaneTree(sums));
+  for (int64_t i = 0; i < head_dim; i += hn::MaxLanes(d)) {
+    hn::StoreU(hn::Div(hn::LoadU(d, running + kPartialHeader + i), sum), d, out + i);
+  }
+}
+
+}  // namespace
+
+constexpr AttentionKernels kAttention{StoreKv, AttendChunk, FoldPartial, Finish};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace octavo::kernels
+HWY_AFTER_NAMESPACE();

@@ -1,0 +1,266 @@
+// The inner loops of attention over one tile of 32 positions: scores, online softmax, weighted values. A *pair* is one (row, head);
+// pairs are worked on in batches, so that each vector of K or V that is loaded serves the whole batch from registers.
+
+#include "kernels/arithmetic_version.h"
+#include "kernels/attention.h"
+
+// clang-format off
+#if defined(OCTAVO_KERNELS_SIMD_ATTENTION_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef OCTAVO_KERNELS_SIMD_ATTENTION_TILE_INL_H_
+#undef OCTAVO_KERNELS_SIMD_ATTENTION_TILE_INL_H_
+#else
+#define OCTAVO_KERNELS_SIMD_ATTENTION_TILE_INL_H_
+#endif
+// clang-format on
+
+#include "kernels/simd/canonical_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace octavo::kernels {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr FloatTag kFloat;
+constexpr int kTile = kAttentionTileTokens;
+constexpr int kHalves = kTile / kLanes;  // a tile is two halves of 16 positions
+
+// Accumulators that a batch may keep in registers: AVX2 has 16 vector registers, the others 32.
+constexpr int kAccumulators = HWY_TARGET == HWY_AVX2 ? 12 : 24;
+// The most pairs in a batch: two vectors of accumulators for each.
+constexpr int kMaxBatch = kAccumulators / 2;
+
+// One tile of K and V of one kv head, as `Element`s.
+template <class Element>
+struct TileView {
+  const Element* k[kHalves];  // [head_dim][16]
+  const Element* v[kHalves];  // [16][head_dim]
+};
+
+// float32 from float32, FP16 or BF16.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadAsFloat(D d, const float* from) {
+  return hn::LoadU(d, from);
+}
+template <class D, class Element>
+HWY_INLINE hn::Vec<D> LoadAsFloat(D d, const Element* from) {
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<Element, D>(), from));
+}
+
+HWY_INLINE void PrefetchLine(const void* base, int64_t byte_offset) {
+  hwy::Prefetch(static_cast<const char*>(base) + byte_offset);
+}
+
+// scores[pair][32] = the unscaled products of q [head_dim][kBatch] with the tile's keys. Each score is one chain over d in its own
+// lane. `next`, if not null, is the tile to prefetch K of.
+template <int kBatch, class Element>
+HWY_NOINLINE void ScoreTile(const TileView<Element>& tile, const float* HWY_RESTRICT q,
+                            int64_t head_dim, const TileView<Element>* next,
+                            float* HWY_RESTRICT scores) {
+  constexpr int kHalvesAtOnce = kBatch * kHalves * kParts <= kAccumulators ? kHalves : 1;
+  constexpr int kVectors = kHalvesAtOnce * kParts;
+  constexpr int kBytesPerDimension = kLanes * static_cast<int>(sizeof(Element));
+  for (int half = 0; half < kHalves; half += kHalvesAtOnce) {
+    FloatVector acc[kBatch][kVectors];
+#pragma GCC unroll 16
+    for (int pair = 0; pair < kBatch; ++pair) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kVectors; ++i) acc[pair][i] = hn::Zero(kFloat);
+    }
+    const Element* HWY_RESTRICT k0 = tile.k[half];
+    const Element* HWY_RESTRICT k1 = tile.k[kHalves - 1];
+    const float* HWY_RESTRICT q_d = q;
+    for (int64_t d = 0; d < head_dim; ++d) {
+      if (next != nullptr && half == 0) {
+        PrefetchLine(next->k[0], d * kBytesPerDimension);
+        PrefetchLine(next->k[1], d * kBytesPerDimension);
+      }
+#pragma GCC unroll 16
+      for (int i = 0; i < kVectors; ++i) {
+        const Element* k = i < kParts ? k0 : k1;
+        const FloatVector keys = LoadAsFloat(kFloat, k + (i % kParts) * kWidth);
+#pragma GCC unroll 16
+        for (int pair = 0; pair < kBatch; ++pair) {
+          acc[pair][i] = hn::MulAdd(hn::Set(kFloat, q_d[pair]), keys, acc[pair][i]);
+        }
+      }
+      k0 += kLanes;
+      k1 += kLanes;
+      q_d += kBatch;
+    }
+#pragma GCC unroll 16
+    for (int pair = 0; pair < kBatch; ++pair) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kVectors; ++i) {
+        hn::Store(acc[pair][i], kFloat, scores + pair * kTile + half * kLanes + i * kWidth);
+      }
+    }
+  }
+}
+
+// The positions of a tile that ValueTile multiplies in.
+struct TileRange {
+  int begin;
+  int end;
+};
+
+// acc[pair][column ..] = acc * correction + the weighted rows of V in `range`, one chain over the positions in each lane, for
+// kVectors vectors of columns. `acc` of a pair lies PartialFloats(head_dim) after the one before.
+template <int kBatch, int kVectors, class D, class Element>
+HWY_INLINE void ValueColumns(D d, const TileView<Element>& tile, TileRange range, int64_t head_dim,
+                             const TileView<Element>* next, const float* HWY_RESTRICT weights,
+                             const float* HWY_RESTRICT corrections, float* HWY_RESTRICT acc_out) {
+  constexpr int kVectorWidth = static_cast<int>(hn::MaxLanes(D()));
+  const int64_t stride = PartialFloats(head_dim);
+  hn::Vec<D> acc[kBatch][kVectors];
+#pragma GCC unroll 16
+  for (int pair = 0; pair < kBatch; ++pair) {
+    const hn::Vec<D> correction = hn::Set(d, corrections[pair]);
+#pragma GCC unroll 16
+    for (int i = 0; i < kVectors; ++i) {
+      acc[pair][i] = hn::Mul(hn::LoadU(d, acc_out + pair * stride + i * kVectorWidth), correction);
+    }
+  }
+  for (int half = 0; half < kHalves; ++half) {
+    const int first = half * kLanes;
+    const int begin = range.begin > first ? range.begin : first;
+    const int end = range.end < first + kLanes ? range.end : first + kLanes;
+    const Element* HWY_RESTRICT v = tile.v[half] + (begin - first) * head_dim;
+    for (int j = begin; j < end; ++j) {
+      if (next != nullptr) {
+        for (int64_t e = 0; e < head_dim; e += 64 / sizeof(Element)) {
+          hwy::Prefetch(next->v[half] + (j - first) * head_dim + e);
+        }
+      }
+#pragma GCC unroll 16
+      for (int i = 0; i < kVectors; ++i) {
+        const hn::Vec<D> values = LoadAsFloat(d, v + i * kVectorWidth);
+#pragma GCC unroll 16
+        for (int pair = 0; pair < kBatch; ++pair) {
+          acc[pair][i] = hn::MulAdd(hn::Set(d, weights[pair * kTile + j]), values, acc[pair][i]);
+        }
+      }
+      v += head_dim;
+    }
+  }
+#pragma GCC unroll 16
+  for (int pair = 0; pair < kBatch; ++pair) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kVectors; ++i) {
+      hn::StoreU(acc[pair][i], d, acc_out + pair * stride + i * kVectorWidth);
+    }
+  }
+}
+
+// `tile` and `next` with V advanced by `columns` elements.
+template <class Element>
+HWY_INLINE TileView<Element> SkipColumns(const TileView<Element>& tile, int64_t columns) {
+  return {{tile.k[0], tile.k[1]}, {tile.v[0] + columns, tile.v[1] + columns}};
+}
+
+// ValueColumns over all head_dim columns of acc: as many vectors at once as the registers hold, then what is left.
+template <int kBatch, class Element>
+HWY_NOINLINE void ValueTile(const TileView<Element>& tile, TileRange range, int64_t head_dim,
+                            const TileView<Element>* next, const float* HWY_RESTRICT weights,
+                            const float* HWY_RESTRICT corrections, float* HWY_RESTRICT acc) {
+  constexpr int kVectors = kAccumulators / kBatch >= 4 ? 4 : 2;
+  int64_t column = 0;
+  for (; column + kVectors * kWidth <= head_dim; column += kVectors * kWidth) {
+    ValueColumns<kBatch, kVectors>(kFloat, SkipColumns(tile, column), range, head_dim,
+                                   column == 0 ? next : nullptr, weights, corrections,
+                                   acc + column);
+  }
+  for (; column + kWidth <= head_dim; column += kWidth) {
+    ValueColumns<kBatch, 1>(kFloat, SkipColumns(tile, column), range, head_dim,
+                            column == 0 ? next : nullptr, weights, corrections, acc + column);
+  }
+  if constexpr (kWidth > 8) {  // head_dim is a multiple of 8
+    if (column < head_dim) {
+      ValueColumns<kBatch, 1>(HWY_CAPPED(float, 8)(), SkipColumns(tile, column), range, head_dim,
+                              column == 0 ? next : nullptr, weights, corrections, acc + column);
+    }
+  }
+}
+
+// What the online softmax of a pass carries, per pair. The sums l[16] lie in the partials.
+template <int kPairs>
+struct SoftmaxState {
+  HWY_ALIGN float max[kPairs];
+  HWY_ALIGN float new_max[kPairs];
+  HWY_ALIGN float correction[kPairs];
+};
+
+// The largest of `max` and the scaled scores of the `num_visible` first positions. Scales the scores in place.
+HWY_INLINE float ScaleAndMax(float* HWY_RESTRICT scores, float scale, int num_visible, float max) {
+  const FloatVector scales = hn::Set(kFloat, scale);
+  FloatVector maxima = hn::Set(kFloat, max);
+#pragma GCC unroll 16
+  for (int i = 0; i < kHalves * kParts; ++i) {
+    const FloatVector score = hn::Mul(hn::Load(kFloat, scores + i * kWidth), scales);
+    hn::Store(score, kFloat, scores + i * kWidth);
+    if (num_visible >= (i + 1) * kWidth) {
+      maxima = hn::Max(score, maxima);
+    } else if (num_visible > i * kWidth) {
+      const auto visible = hn::FirstN(kFloat, static_cast<size_t>(num_visible - i * kWidth));
+      maxima = hn::IfThenElse(visible, hn::Max(score, maxima), maxima);
+    }
+  }
+  return hn::GetLane(hn::MaxOfLanes(kFloat, maxima));
+}
+
+// scores -> weights Exp(score - max), +0 where masked; l[16] = l * correction + weights.
+HWY_INLINE void WeighAndSum(float* HWY_RESTRICT scores, float max, int num_visible,
+                            float correction, float* HWY_RESTRICT sums) {
+  const FloatVector maxima = hn::Set(kFloat, max);
+  FloatVector weights[kHalves * kParts];
+#pragma GCC unroll 16
+  for (int i = 0; i < kHalves * kParts; ++i) {
+    weights[i] = ExpUnclamped(hn::Sub(hn::Load(kFloat, scores + i * kWidth), maxima));
+    if (num_visible < (i + 1) * kWidth) {
+      const int visible = num_visible > i * kWidth ? num_visible - i * kWidth : 0;
+      const auto mask = hn::FirstN(kFloat, static_cast<size_t>(visible));
+      weights[i] = hn::IfThenElseZero(mask, weights[i]);
+    }
+    hn::Store(weights[i], kFloat, scores + i * kWidth);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kParts; ++i) {
+    const FloatVector sum = hn::LoadU(kFloat, sums + i * kWidth);
+    hn::StoreU(
+        hn::MulAdd(sum, hn::Set(kFloat, correction), hn::Add(weights[i], weights[i + kParts])),
+        kFloat, sums + i * kWidth);
+  }
+}
+
+// One step of the online softmax for `num_pairs` pairs: scores [num_pairs][32] become weights, and `state` and the sums in the partials
+// (of `stride` floats each) are brought up to date.
+template <int kPairs>
+HWY_NOINLINE void SoftmaxTile(float* HWY_RESTRICT scores, float scale, const int* num_visible,
+                              int num_pairs, SoftmaxState<kPairs>& state,
+                              float* HWY_RESTRICT partials, int64_t stride) {
+  for (int pair = 0; pair < num_pairs; ++pair) {
+    state.new_max[pair] =
+        ScaleAndMax(scores + pair * kTile, scale, num_visible[pair], state.max[pair]);
+  }
+  const FloatVector minus_infinity = hn::Set(kFloat, -std::numeric_limits<float>::infinity());
+  for (int pair = 0; pair < num_pairs; pair += kWidth) {
+    const FloatVector old_max = hn::Load(kFloat, state.max + pair);
+    const FloatVector new_max = hn::Load(kFloat, state.new_max + pair);
+    const FloatVector correction = ExpUnclamped(hn::Sub(old_max, new_max));
+    hn::Store(hn::IfThenZeroElse(hn::Eq(old_max, minus_infinity), correction), kFloat,
+              state.correction + pair);
+    hn::Store(new_max, kFloat, state.max + pair);
+  }
+  for (int pair = 0; pair < num_pairs; ++pair) {
+    WeighAndSum(scores + pair * kTile, state.max[pair], num_visible[pair], state.correction[pair],
+                partials + pair * stride + kPartialHeader - kLanes);
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace octavo::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
