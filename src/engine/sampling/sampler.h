@@ -27,7 +27,7 @@ inline constexpr float kMinTemperature = 1e-5f;
 
 struct SamplerContext {
   int32_t vocab_size = 0;
-  std::span<const TokenId> eos_token_ids;          // copied
+  std::span<const TokenId> eos_token_ids = {};     // copied
   uint64_t seed = 0;                               // params.seed, or the one that the engine drew
   uint32_t stream = 0;                             // the completion's index
   const kernels::RowOpKernels* row_ops = nullptr;  // not null; outlives the sampler
@@ -53,10 +53,12 @@ class Sampler {
  private:
   std::optional<TokenId> Choose(std::span<float> logits, int64_t raw_argmax, int64_t position);
   void ScaleAndMask(std::span<float> logits, float max) const;
-  double WeighBlocks();
   TokenId DrawFromRow(double uniform);
   TokenId DrawFromTop(double uniform);
-  std::span<const ScoredToken> KeepTopP(double total);
+  std::span<const ScoredToken> KeepTopK();
+  std::span<const ScoredToken> KeepTopP();
+  double WeighBlocks();
+  void Weigh(std::span<const ScoredToken> tokens);
 
   const int32_t vocab_size_;
   const float temperature_;
@@ -67,9 +69,9 @@ class Sampler {
   const uint32_t stream_;
   const kernels::RowOpKernels& row_ops_;
   LogitsProcessor processor_;
-  std::optional<TopTokens> top_tokens_;  // absent when greedy
-  std::vector<double> block_weights_;    // [num_blocks]
-  std::vector<double> weights_;  // capacity vocab_size: of the tokens that top_k and top_p look at
+  std::optional<TopTokens> top_tokens_;              // absent when greedy
+  std::vector<double> block_weights_;                // [num_blocks]
+  std::vector<double> weights_;                      // capacity vocab_size; of the tokens looked at
   std::optional<LogprobReporter> logprob_reporter_;  // absent without params.logprobs
   std::vector<float> raw_logits_;                    // [vocab_size], empty without params.logprobs
 };
