@@ -3,7 +3,8 @@
 // Purpose:    a cursor over little-endian bytes that cannot leave them.
 // Ownership:  borrows the bytes.
 // Threading:  one thread.
-// Invariants: position() <= the number of bytes; a read that does not fit gives nothing and moves nothing.
+// Invariants: position() <= the number of bytes; a read that does not fit gives nothing and moves
+//             nothing.
 
 #include <bit>
 #include <cstddef>

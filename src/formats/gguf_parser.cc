@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::string_view kMagic = "GGUF";
 constexpr std::string_view kAlignmentKey = "general.alignment";
-// The smallest stored forms: a key of one byte with a value of one byte; a tensor with a name of one byte and one dimension.
+// The smallest stored forms: a key of one byte with a value of one byte; a tensor with a name of
+// one byte and one dimension.
 constexpr uint64_t kMinKeyValueBytes = 8 + 1 + 4 + 1;
 constexpr uint64_t kMinTensorInfoBytes = 8 + 1 + 4 + 8 + 4 + 8;
 constexpr uint64_t kMinStringBytes = 8;
@@ -25,8 +26,8 @@ std::string_view AsText(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// What an error calls the place: `what` and the quoted name, or `what` and an index as long as the name is not known. It becomes
-// text only when there is an error.
+// What an error calls the place: `what` and the quoted name, or `what` and an index as long as the
+// name is not known. It becomes text only when there is an error.
 struct Field {
   std::string_view what;
   std::string_view name;

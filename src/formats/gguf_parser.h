@@ -1,9 +1,11 @@
 #pragma once
 
-// Purpose:    parses the bytes of one GGUF file (one shard of a split file) and checks all of it (docs/contracts/gguf.md).
+// Purpose:    parses the bytes of one GGUF file (one shard of a split file) and checks all of it
+//             (docs/contracts/gguf.md).
 // Ownership:  a shard's views point into the bytes that were parsed.
 // Threading:  pure.
-// Invariants: time and memory are linear in the bytes (times a logarithm for the search for duplicates), whatever the file claims.
+// Invariants: time and memory are linear in the bytes (times a logarithm for the search for
+//             duplicates), whatever the file claims.
 
 #include <algorithm>
 #include <cstddef>
@@ -45,7 +47,8 @@ struct GgufShard {
 // `name` is what errors call the file.
 Result<GgufShard> ParseGgufShard(std::span<const std::byte> bytes, const std::string& name);
 
-// The value of `key`, by binary search in `sorted` (positions in key_values, sorted by key); null if there is none.
+// The value of `key`, by binary search in `sorted` (positions in key_values, sorted by key); null
+// if there is none.
 const GgufValue* FindValue(std::span<const GgufKeyValue> key_values,
                            std::span<const uint32_t> sorted, std::string_view key);
 
@@ -53,8 +56,8 @@ const GgufValue* FindValue(std::span<const GgufKeyValue> key_values,
 std::optional<int64_t> AsInt(const GgufValue& value);
 std::optional<uint64_t> AsUint(const GgufValue& value);
 
-// The positions in `items`, in the order of their names (`name_of` gives an item's name). A sorted index and not a hash table:
-// its time is bounded for names that were chosen to collide, too.
+// The positions in `items`, in the order of their names (`name_of` gives an item's name). A sorted
+// index and not a hash table: its time is bounded for names that were chosen to collide, too.
 template <typename Item, typename Projection>
 std::vector<uint32_t> SortedPositions(const std::vector<Item>& items, Projection name_of) {
   std::vector<uint32_t> positions(items.size());

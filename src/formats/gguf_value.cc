@@ -33,7 +33,8 @@ constexpr std::array<TypeEntry, kNumGgufTypes> kTypes = {{{"u8", 1},
                                                           {"i64", 8},
                                                           {"f64", 8}}};
 
-// Bytes of the well-formed UTF-8 character at the start of `text` (not empty), or 0 if there is none.
+// Bytes of the well-formed UTF-8 character at the start of `text` (not empty), or 0 if there is
+// none.
 size_t Utf8Length(std::string_view text) {
   const auto byte_at = [text](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t lead = byte_at(0);

@@ -10,7 +10,8 @@
 
 namespace octavo::quant {
 
-// Decodes `num_elements` consecutive elements stored at `stored` (little-endian, no alignment needed) to `out`.
+// Decodes `num_elements` consecutive elements stored at `stored` (little-endian, no alignment
+// needed) to `out`.
 // REQUIRES: num_elements is a multiple of the format's block.
 void DecodeRow(tensor::DType dtype, const std::byte* stored, size_t num_elements, float* out);
 

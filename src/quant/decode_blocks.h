@@ -2,8 +2,9 @@
 
 // Purpose:    one block of each quantised format, from its stored bytes to float32 values.
 // Threading:  pure.
-// Invariants: the bytes need no alignment. Each value is computed in the order that the format's function shows, in float32: scale times
-//             sub-block scale, times the code, then the minimum; only the last addition or subtraction can round.
+// Invariants: the bytes need no alignment. Each value is computed in the order that the format's
+//             function shows, in float32: scale times sub-block scale, times the code, then the
+//             minimum; only the last addition or subtraction can round.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The formats with blocks of 32. Nibbles: byte j holds element j in its low half and element j + 16 in its high half.
+// The formats with blocks of 32. Nibbles: byte j holds element j in its low half and element j + 16
+// in its high half.
 
 #include "quant/decode_blocks.h"
 

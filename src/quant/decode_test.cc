@@ -79,7 +79,8 @@ TEST_P(DecodeGoldenTest, EveryValueEqualsTheGgufPackages) {
   }
 }
 
-// A row at an odd address whose bytes end with the buffer: sanitizers see a wrong stride or a read beyond the row.
+// A row at an odd address whose bytes end with the buffer: sanitizers see a wrong stride or a read
+// beyond the row.
 TEST_P(DecodeGoldenTest, ARowOfSeveralBlocksDecodesAsItsBlocksAtAnyAddress) {
   const std::vector<GoldenBlock> blocks = ReadGolden(GetParam());
   std::vector<std::byte> row(1);
@@ -116,7 +117,8 @@ INSTANTIATE_TEST_SUITE_P(EveryFormat, DecodeGoldenTest,
                            return std::string(tensor::Traits(param.param).name);
                          });
 
-// Hand-worked: scale 0.5 (0x3800), minimum -2 (0xc000), codes 0 .. 15 in the low halves and 15 .. 0 in the high ones.
+// Hand-worked: scale 0.5 (0x3800), minimum -2 (0xc000), codes 0 .. 15 in the low halves and 15 .. 0
+// in the high ones.
 TEST(DecodeTest, Q41ByHand) {
   std::vector<std::byte> block = FromHex("003800c0f0e1d2c3b4a5968778695a4b3c2d1e0f");
   std::vector<float> decoded(32);

@@ -3,7 +3,8 @@
 // Purpose:    the storage formats of tensors: GGUF's type ids, and each format's block geometry.
 // Ownership:  plain data.
 // Threading:  any.
-// Invariants: the enumerators' values are the ids on disk; a row's length is a multiple of block_elements.
+// Invariants: the enumerators' values are the ids on disk; a row's length is a multiple of
+//             block_elements.
 
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +41,8 @@ std::optional<DType> DTypeFromId(uint32_t id);
 
 const DTypeTraits& Traits(DType dtype);
 
-// Bytes of `num_elements` elements. REQUIRES: a multiple of block_elements, and no overflow (checked by the reader).
+// Bytes of `num_elements` elements. REQUIRES: a multiple of block_elements, and no overflow
+// (checked by the reader).
 size_t StoredBytes(DType dtype, size_t num_elements);
 
 }  // namespace octavo::tensor

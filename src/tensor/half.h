@@ -1,10 +1,10 @@
 #pragma once
 
-// Purpose:    the 16-bit float formats as integer bits: FP16 (IEEE binary16) and BF16, to and from float32. Integer code, so the same
-//             bits on every machine and in every rounding mode.
+// Purpose:    the 16-bit float formats as integer bits: FP16 (IEEE binary16) and BF16, to and from
+//             float32. Integer code, so the same bits on every machine and in every rounding mode.
 // Threading:  pure.
-// Invariants: widening is exact and keeps a NaN's payload. Narrowing rounds to nearest, ties to even; a NaN becomes a quiet NaN of
-//             the same sign.
+// Invariants: widening is exact and keeps a NaN's payload. Narrowing rounds to nearest, ties to
+//             even; a NaN becomes a quiet NaN of the same sign.
 
 #include <bit>
 #include <cstdint>
@@ -18,7 +18,8 @@ constexpr float HalfToFloat(uint16_t half) {
   if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u | mantissa << 13);
   if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
   if (mantissa == 0) return std::bit_cast<float>(sign);
-  // Subnormal, mantissa * 2^-24: shift its leading one to bit 10, where the format's hidden one would be.
+  // Subnormal, mantissa * 2^-24: shift its leading one to bit 10, where the format's hidden one
+  // would be.
   const int shift = std::countl_zero(mantissa) - 21;
   const uint32_t fraction = (mantissa << shift) & 0x3ffu;
   return std::bit_cast<float>(sign | static_cast<uint32_t>(113 - shift) << 23 | fraction << 13);
