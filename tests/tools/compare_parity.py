@@ -72,9 +72,13 @@ def distance(sequence, position, row):
     if not isinstance(row, dict):
         return kl(logprobs, rest, row[ids], rest_of(row, ids))
     known = np.array([int(i) in row for i in ids])
+    used = {int(i) for i in ids[known]}
     test = np.array([row[int(i)] for i in ids[known]])
     rest_mass = np.exp(rest) + np.exp(logprobs[~known]).sum()
-    test_rest_mass = max(1.0 - np.exp(test).sum(), 1e-12)
+    # The other reported tokens, and whatever is left of 1: the difference alone would cancel.
+    reported = np.exp(np.array(list(row.values()))).sum()
+    test_rest_mass = sum(np.exp(v) for i, v in row.items() if i not in used)
+    test_rest_mass = max(test_rest_mass + max(1.0 - reported, 0.0), 1e-12)
     return kl(logprobs[known], np.log(rest_mass), test, np.log(test_rest_mass))
 
 
