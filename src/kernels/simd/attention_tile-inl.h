@@ -52,6 +52,39 @@ HWY_INLINE void PrefetchLine(const void* base, int64_t byte_offset) {
   hwy::Prefetch(static_cast<const char*>(base) + byte_offset);
 }
 
+// acc[pair][i] += multipliers[pair * kStride] * load(i). The smaller of the two sides is kept in registers, or g++ spills accumulators.
+template <int kBatch, int kVectors, int kStride, class D, class Load>
+HWY_INLINE void RankOneUpdate(D d, const float* HWY_RESTRICT multipliers, const Load& load,
+                              hn::Vec<D> (&acc)[kBatch][kVectors]) {
+  if constexpr (kVectors <= kBatch) {
+    hn::Vec<D> vectors[kVectors];
+#pragma GCC unroll 16
+    for (int i = 0; i < kVectors; ++i) vectors[i] = load(i);
+#pragma GCC unroll 16
+    for (int pair = 0; pair < kBatch; ++pair) {
+      const hn::Vec<D> multiplier = hn::Set(d, multipliers[pair * kStride]);
+#pragma GCC unroll 16
+      for (int i = 0; i < kVectors; ++i) {
+        acc[pair][i] = hn::MulAdd(multiplier, vectors[i], acc[pair][i]);
+      }
+    }
+  } else {
+    hn::Vec<D> pairs[kBatch];
+#pragma GCC unroll 16
+    for (int pair = 0; pair < kBatch; ++pair) {
+      pairs[pair] = hn::Set(d, multipliers[pair * kStride]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kVectors; ++i) {
+      const hn::Vec<D> vector = load(i);
+#pragma GCC unroll 16
+      for (int pair = 0; pair < kBatch; ++pair) {
+        acc[pair][i] = hn::MulAdd(pairs[pair], vector, acc[pair][i]);
+      }
+    }
+  }
+}
+
 // scores[pair][32] = the unscaled products of q [head_dim][kBatch] with the tile's keys. Each score is one chain over d in its own
 // lane. `next`, if not null, is the tile to prefetch K of.
 template <int kBatch, class Element>
@@ -76,15 +109,12 @@ HWY_NOINLINE void ScoreTile(const TileView<Element>& tile, const float* HWY_REST
         PrefetchLine(next->k[0], d * kBytesPerDimension);
         PrefetchLine(next->k[1], d * kBytesPerDimension);
       }
-#pragma GCC unroll 16
-      for (int i = 0; i < kVectors; ++i) {
-        const Element* k = i < kParts ? k0 : k1;
-        const FloatVector keys = LoadAsFloat(kFloat, k + (i % kParts) * kWidth);
-#pragma GCC unroll 16
-        for (int pair = 0; pair < kBatch; ++pair) {
-          acc[pair][i] = hn::MulAdd(hn::Set(kFloat, q_d[pair]), keys, acc[pair][i]);
-        }
-      }
+      RankOneUpdate<kBatch, kVectors, 1>(
+          kFloat, q_d,
+          [k0, k1](int i) {
+            return LoadAsFloat(kFloat, (i < kParts ? k0 : k1) + (i % kParts) * kWidth);
+          },
+          acc);
       k0 += kLanes;
       k1 += kLanes;
       q_d += kBatch;
@@ -133,14 +163,8 @@ HWY_INLINE void ValueColumns(D d, const TileView<Element>& tile, TileRange range
           hwy::Prefetch(next->v[half] + (j - first) * head_dim + e);
         }
       }
-#pragma GCC unroll 16
-      for (int i = 0; i < kVectors; ++i) {
-        const hn::Vec<D> values = LoadAsFloat(d, v + i * kVectorWidth);
-#pragma GCC unroll 16
-        for (int pair = 0; pair < kBatch; ++pair) {
-          acc[pair][i] = hn::MulAdd(hn::Set(d, weights[pair * kTile + j]), values, acc[pair][i]);
-        }
-      }
+      RankOneUpdate<kBatch, kVectors, kTile>(
+          d, weights + j, [d, v](int i) { return LoadAsFloat(d, v + i * kVectorWidth); }, acc);
       v += head_dim;
     }
   }
