@@ -11,9 +11,8 @@
 namespace octavo::engine {
 namespace {
 
-// How many of the highest tokens top_p looks at first, and by what it grows them until they hold enough probability.
+// How many of the highest tokens top_p looks at before it sorts the whole row.
 constexpr int64_t kFirstTopPTokens = 128;
-constexpr int64_t kTopPGrowth = 8;
 
 struct Pick {
   size_t index;
@@ -32,16 +31,6 @@ Pick PickByWeight(std::span<const double> weights, double target) {
     if (sum > target) return last;
   }
   return last;
-}
-
-// The fewest leading weights that add up to at least `target`; nothing if all of them do not.
-std::optional<size_t> CountUpTo(std::span<const double> weights, double target) {
-  double sum = 0.0;
-  for (size_t i = 0; i < weights.size(); ++i) {
-    sum += weights[i];
-    if (sum >= target) return i + 1;
-  }
-  return std::nullopt;
 }
 
 double Sum(std::span<const double> weights) {
@@ -135,21 +124,22 @@ TokenId Sampler::DrawFromTop(double uniform) {
 // top_k, then top_p of what is left.
 std::span<const ScoredToken> Sampler::KeepTopK() {
   const std::span<const ScoredToken> tokens = top_tokens_->Select(top_k_);
-  Weigh(tokens);
+  WeighUpTo(tokens, std::numeric_limits<double>::infinity());
   if (top_p_ >= 1.0f) return tokens;
   const double target = static_cast<double>(top_p_) * Sum(weights_);
-  return tokens.first(CountUpTo(weights_, target).value_or(tokens.size()));
+  WeighUpTo(tokens, target);
+  return tokens.first(weights_.size());
 }
 
 // The fewest of the highest tokens that hold top_p of the row's probability.
 std::span<const ScoredToken> Sampler::KeepTopP() {
   const double target = static_cast<double>(top_p_) * WeighBlocks();
-  for (int64_t n = kFirstTopPTokens;; n *= kTopPGrowth) {
-    const std::span<const ScoredToken> tokens = top_tokens_->Select(n);
-    Weigh(tokens);
-    if (const auto count = CountUpTo(weights_, target)) return tokens.first(*count);
-    if (n >= vocab_size_) return tokens;
+  std::span<const ScoredToken> tokens = top_tokens_->Select(kFirstTopPTokens);
+  if (!WeighUpTo(tokens, target)) {
+    tokens = top_tokens_->Select(vocab_size_);
+    WeighUpTo(tokens, target);
   }
+  return tokens.first(weights_.size());
 }
 
 // Fills block_weights_; returns their sum.
@@ -167,12 +157,17 @@ double Sampler::WeighBlocks() {
   return Sum(block_weights_);
 }
 
-// Fills weights_, one for each of `tokens`.
-void Sampler::Weigh(std::span<const ScoredToken> tokens) {
+// Fills weights_ for the fewest leading `tokens` whose weights add up to at least `target`; false, and all of them, if they
+// do not.
+bool Sampler::WeighUpTo(std::span<const ScoredToken> tokens, double target) {
   weights_.clear();
+  double sum = 0.0;
   for (const ScoredToken& token : tokens) {
     weights_.push_back(base::Exp(static_cast<double>(token.logit)));
+    sum += weights_.back();
+    if (sum >= target) return true;
   }
+  return false;
 }
 
 }  // namespace octavo::engine

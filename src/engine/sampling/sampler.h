@@ -58,7 +58,7 @@ class Sampler {
   std::span<const ScoredToken> KeepTopK();
   std::span<const ScoredToken> KeepTopP();
   double WeighBlocks();
-  void Weigh(std::span<const ScoredToken> tokens);
+  bool WeighUpTo(std::span<const ScoredToken> tokens, double target);
 
   const int32_t vocab_size_;
   const float temperature_;

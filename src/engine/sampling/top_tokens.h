@@ -45,10 +45,11 @@ class TopTokens {
 
   const int64_t vocab_size_;
   const kernels::RowOpKernels& row_ops_;
-  std::span<const float> row_;         // [vocab_size]
-  std::vector<float> block_max_;       // [ceil(vocab_size / kBlockTokens)]
-  std::vector<float> block_scratch_;   // the same size
-  std::vector<ScoredToken> selected_;  // capacity vocab_size
+  std::span<const float> row_;             // [vocab_size]
+  std::vector<float> block_max_;           // [ceil(vocab_size / kBlockTokens)]
+  std::vector<float> block_scratch_;       // the same size
+  std::vector<ScoredToken> selected_;      // capacity vocab_size
+  std::vector<ScoredToken> sort_scratch_;  // [vocab_size]
 };
 
 }  // namespace octavo::engine

@@ -30,12 +30,17 @@ TEST(TopTokensTest, EqualLogitsComeInTheOrderOfTheirIds) {
   EXPECT_EQ(SelectIds(top_tokens, 100), (std::vector<TokenId>{1, 3, 5, 2, 4, 0}));
 }
 
-TEST(TopTokensTest, NegativeZeroEqualsZero) {
-  TopTokens top_tokens(3, TestRowOps());
-  const std::vector<float> logits = {-0.0f, 0.0f, -0.0f};
-  top_tokens.SetRow(logits);
+TEST(TopTokensTest, NegativeZeroEqualsZeroInShortAndLongRows) {
+  for (const int32_t vocab_size : {3, 3000}) {
+    std::vector<float> logits(static_cast<size_t>(vocab_size));
+    std::vector<TokenId> ids(logits.size());
+    std::iota(ids.begin(), ids.end(), 0);
+    for (size_t i = 0; i < logits.size(); ++i) logits[i] = i % 2 == 0 ? -0.0f : 0.0f;
+    TopTokens top_tokens(vocab_size, TestRowOps());
+    top_tokens.SetRow(logits);
 
-  EXPECT_EQ(SelectIds(top_tokens, 3), (std::vector<TokenId>{0, 1, 2}));
+    EXPECT_EQ(SelectIds(top_tokens, vocab_size), ids);
+  }
 }
 
 TEST(TopTokensTest, EqualsAFullSortOnRandomRowsWithTiesAndMasks) {
