@@ -58,11 +58,12 @@ struct AttentionKernels {
 };
 
 inline constexpr int64_t kMaxAttentionRows = 16;
-// Pairs of a row and a head that share one unpacked tile.
+// Pairs of a row and a head that share one unpacked tile, and the floats from one packed query to the next.
 inline constexpr int64_t kAttentionPassPairs = 48;
+inline constexpr int64_t kAttentionQueryStride = 256 + 16;
 // Room for one tile of K and one of V as float32, and for the queries and the tile's scores of a pass.
 inline constexpr int64_t AttentionScratchFloats(int64_t head_dim) {
-  return 2 * 32 * head_dim + kAttentionPassPairs * (head_dim + 32);
+  return 2 * 32 * head_dim + kAttentionPassPairs * (kAttentionQueryStride + 32);
 }
 
 }  // namespace octavo::kernels

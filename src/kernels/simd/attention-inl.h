@@ -56,8 +56,14 @@ TileView<Element> StoredTile(const PagedHead<Element>& head, int64_t first, int6
 template <class Element>
 HWY_INLINE void CopyAsFloat(const Element* HWY_RESTRICT from, int64_t count,
                             float* HWY_RESTRICT to) {
+  int64_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) {
+    hn::StoreU(LoadAsFloat(kFloat, from + i), kFloat, to + i);
+  }
   using D = HWY_CAPPED(float, 8);
-  for (int64_t i = 0; i < count; i += 8) hn::StoreU(LoadAsFloat(D(), from + i), D(), to + i);
+  for (; i < count; i += hn::MaxLanes(D())) {
+    hn::StoreU(LoadAsFloat(D(), from + i), D(), to + i);
+  }
 }
 
 // Unpacks the tile at `first` to float32. Blocks of 8 hold [head_dim][8]: two of them make a half.
@@ -139,7 +145,7 @@ struct Pass {
   int64_t chunk_begin;  // position
   int64_t first_pair;   // counted from row 0 of `rows`
   int num_pairs;
-  float* q;         // [batches][head_dim][batch size]
+  float* q;         // [num_pairs][kQueryStride]
   float* scores;    // [num_pairs][32]
   float* partials;  // of the pass's first pair
 
@@ -152,15 +158,11 @@ struct Pass {
   int64_t PositionOf(int pair) const { return rows.first_position + RowOf(pair); }
 };
 
-template <int kLargest>
 void PackQueries(const Pass& pass) {
-  ForEachBatch<kLargest>(pass.num_pairs, [&pass](auto size, int first) {
-    float* packed = pass.q + first * pass.head_dim;
-    for (int pair = 0; pair < size(); ++pair) {
-      const float* q = pass.QueryOf(first + pair);
-      for (int64_t d = 0; d < pass.head_dim; ++d) packed[d * size() + pair] = q[d];
-    }
-  });
+  for (int pair = 0; pair < pass.num_pairs; ++pair) {
+    std::memcpy(pass.q + pair * kQueryStride, pass.QueryOf(pair),
+                static_cast<size_t>(pass.head_dim) * sizeof(float));
+  }
 }
 
 // Adds the weighted values of one batch. Pairs of later rows may see more of the tile than the first pair: that part is added
@@ -196,25 +198,28 @@ void AttendPass(const Pass& pass, const Tiles& tiles) {
         HWY_MIN(kAttentionChunkTokens, pass.PositionOf(pair) + 1 - pass.chunk_begin));
   }
   std::memset(pass.partials, 0, static_cast<size_t>(pass.num_pairs * stride) * sizeof(float));
-  PackQueries<kLargest>(pass);
+  PackQueries(pass);
 
   const int64_t last = pass.PositionOf(pass.num_pairs - 1);
   const int end = limits[pass.num_pairs - 1];
+  TileView<Element> tile = tiles.Get(pass.chunk_begin);
   for (int offset = 0; offset < end; offset += kTile) {
+    // The tile to prefetch may be the next chunk's first: another call will want it soon.
     const int64_t first = pass.chunk_begin + offset;
-    const TileView<Element> tile = tiles.Get(first);
-    TileView<Element> next_tile;
+    TileView<Element> next_tile = tile;
     const TileView<Element>* next = nullptr;
     if (Tiles::kPrefetch && first + kTile <= last) {
       next_tile = tiles.Get(first + kTile);
       next = &next_tile;
+    } else if (!Tiles::kPrefetch && offset > 0) {
+      tile = tiles.Get(first);
     }
     int num_visible[kPassPairs];
     for (int pair = 0; pair < pass.num_pairs; ++pair) {
       num_visible[pair] = HWY_MAX(0, HWY_MIN(kTile, limits[pair] - offset));
     }
     ForEachBatch<kLargest>(pass.num_pairs, [&](auto size, int batch) {
-      ScoreTile<size()>(tile, pass.q + batch * pass.head_dim, pass.head_dim,
+      ScoreTile<size()>(tile, pass.q + batch * kQueryStride, pass.head_dim,
                         batch == 0 ? next : nullptr, pass.scores + batch * kTile);
     });
     SoftmaxTile(pass.scores, pass.rows.scale, num_visible, pass.num_pairs, state, pass.partials,
@@ -224,6 +229,7 @@ void AttendPass(const Pass& pass, const Tiles& tiles) {
                         pass.scores + batch * kTile, state.correction + batch,
                         pass.partials + batch * stride);
     });
+    if (Tiles::kPrefetch) tile = next_tile;
   }
   for (int pair = 0; pair < pass.num_pairs; ++pair) pass.partials[pair * stride] = state.max[pair];
 }
@@ -263,7 +269,7 @@ void AttendChunkOf(const PagedKvView& view, const QueryRows& rows, int64_t kv_he
                       row_end - row_begin == 1;
   float* tile_scratch = scratch;
   float* q = tile_scratch + 2 * kTile * view.head_dim;
-  float* scores = q + kPassPairs * view.head_dim;
+  float* scores = q + kPassPairs * kQueryStride;
   for (int64_t pair = row_begin * rows.group_size; pair < end_pair; pair += kPassPairs) {
     const int num_pairs = static_cast<int>(HWY_MIN(kPassPairs, end_pair - pair));
     const Pass pass{rows, kv_head, view.head_dim, chunk * kAttentionChunkTokens, pair, num_pairs,

@@ -31,6 +31,10 @@ constexpr int kAccumulators = HWY_TARGET == HWY_AVX2 ? 12 : 24;
 // The most pairs in a batch: two vectors of accumulators for each.
 constexpr int kMaxBatch = kAccumulators / 2;
 
+// Floats from a packed query to the next: a constant, so that a batch needs one address; not a power of two, so that the queries of a
+// batch do not share cache sets.
+constexpr int kQueryStride = kAttentionQueryStride;
+
 // One tile of K and V of one kv head, as `Element`s.
 template <class Element>
 struct TileView {
@@ -85,7 +89,7 @@ HWY_INLINE void RankOneUpdate(D d, const float* HWY_RESTRICT multipliers, const 
   }
 }
 
-// scores[pair][32] = the unscaled products of q [head_dim][kBatch] with the tile's keys. Each score is one chain over d in its own
+// scores[pair][32] = the unscaled products of q [kBatch][kQueryStride] with the tile's keys. Each score is one chain over d in its own
 // lane. `next`, if not null, is the tile to prefetch K of.
 template <int kBatch, class Element>
 HWY_NOINLINE void ScoreTile(const TileView<Element>& tile, const float* HWY_RESTRICT q,
@@ -103,21 +107,19 @@ HWY_NOINLINE void ScoreTile(const TileView<Element>& tile, const float* HWY_REST
     }
     const Element* HWY_RESTRICT k0 = tile.k[half];
     const Element* HWY_RESTRICT k1 = tile.k[kHalves - 1];
-    const float* HWY_RESTRICT q_d = q;
     for (int64_t d = 0; d < head_dim; ++d) {
       if (next != nullptr && half == 0) {
         PrefetchLine(next->k[0], d * kBytesPerDimension);
         PrefetchLine(next->k[1], d * kBytesPerDimension);
       }
-      RankOneUpdate<kBatch, kVectors, 1>(
-          kFloat, q_d,
+      RankOneUpdate<kBatch, kVectors, kQueryStride>(
+          kFloat, q + d,
           [k0, k1](int i) {
             return LoadAsFloat(kFloat, (i < kParts ? k0 : k1) + (i % kParts) * kWidth);
           },
           acc);
       k0 += kLanes;
       k1 += kLanes;
-      q_d += kBatch;
     }
 #pragma GCC unroll 16
     for (int pair = 0; pair < kBatch; ++pair) {
