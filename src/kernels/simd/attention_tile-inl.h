@@ -197,6 +197,10 @@ HWY_NOINLINE void ValueTile(const TileView<Element>& tile, TileRange range, int6
                                    column == 0 ? next : nullptr, weights, corrections,
                                    acc + column);
   }
+  for (; kVectors > 2 && column + 2 * kWidth <= head_dim; column += 2 * kWidth) {
+    ValueColumns<kBatch, 2>(kFloat, SkipColumns(tile, column), range, head_dim,
+                            column == 0 ? next : nullptr, weights, corrections, acc + column);
+  }
   for (; column + kWidth <= head_dim; column += kWidth) {
     ValueColumns<kBatch, 1>(kFloat, SkipColumns(tile, column), range, head_dim,
                             column == 0 ? next : nullptr, weights, corrections, acc + column);
