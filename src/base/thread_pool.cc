@@ -12,13 +12,16 @@
 namespace octavo::base {
 namespace {
 
-// Pauses before a waiter gives its processor away: some tens of microseconds, the length of a small
-// layer's work, when every thread can have a processor; next to none when threads outnumber
-// processors, where the one that is waited for needs it.
-constexpr int kSpinsWithProcessors = 2000;
+// Pauses before a waiter gives its processor away: about ten microseconds when every thread can
+// have a processor; next to none when threads outnumber processors, where the one that is waited
+// for needs it.
+// A yield costs well under a microsecond when nobody else wants the processor, and a whole time
+// slice of a busy machine is lost when it is held instead.
+constexpr int kSpinsWithProcessors = 256;
 constexpr int kSpinsWithout = 8;
-// Yields before an idle worker sleeps.
-constexpr int kYieldsBeforeSleep = 16;
+// Yields before an idle worker sleeps: bridges the serial work between two jobs, since waking a
+// sleeper costs some tens of microseconds.
+constexpr int kYieldsBeforeSleep = 200;
 
 void Pause() {
 #if defined(__x86_64__)

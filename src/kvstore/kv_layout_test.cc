@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
+#include <string>
 
 namespace octavo::kvstore {
 namespace {
@@ -52,7 +52,7 @@ TEST_P(EveryShapeTest, PartsAreAlignedAndAddUpToTheSpecsBytes) {
 
 INSTANTIATE_TEST_SUITE_P(KvLayout, EveryShapeTest,
                          testing::Values(KvDtype::kFloat32, KvDtype::kFloat16, KvDtype::kBFloat16),
-                         [](const auto& info) { return std::string(KvDtypeName(info.param)); });
+                         [](const auto& test) { return std::string(KvDtypeName(test.param)); });
 
 TEST(KvLayoutTest, AnElementOf4BytesDoublesTheArena) {
   EXPECT_EQ(KvLayout::Create(SmolLm2(16), KvDtype::kFloat32, 100)->arena_bytes,
