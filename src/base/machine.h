@@ -25,7 +25,7 @@ struct MachineMemory {
   std::optional<int64_t>
       cgroup_limit_bytes;  // the tightest limit of this process's cgroup and its ancestors
 
-  // The smaller of RAM and cgroup limit.
+  // The smaller of RAM and cgroup limit; 0 if neither is known.
   int64_t limit_bytes() const;
 };
 
