@@ -15,8 +15,10 @@ namespace {
 // Pauses before a waiter gives its processor away: about ten microseconds when every thread can
 // have a processor; next to none when threads outnumber processors, where the one that is waited
 // for needs it.
-// A yield costs well under a microsecond when nobody else wants the processor, and a whole time
-// slice of a busy machine is lost when it is held instead.
+// A yield costs well under a microsecond when nobody else wants the processor; on a busy machine,
+// spinning holds it from the very thread that is waited for. Two threads on two processors that six
+// times as many want: 22 us per barrier, 119 us with 2000 pauses; on an idle machine 0.2 us either
+// way.
 constexpr int kSpinsWithProcessors = 256;
 constexpr int kSpinsWithout = 8;
 // Yields before an idle worker sleeps: bridges the serial work between two jobs, since waking a
