@@ -120,7 +120,7 @@ class ChatCommand : public Command {
       if (line == "/exit") return Status::Ok();
       Status status = line.starts_with('/') ? Obey(conversation, line) : Answer(conversation, line);
       // On a terminal the next line may do better; in a pipe nobody would notice.
-      if (interactive && !status.ok() && status.code() != StatusCode::kCancelled) {
+      if (interactive && !status.ok() && !status.message().empty()) {
         WriteStderr(fmt::format("octavo chat: {}\n", status.message()));
       } else if (!status.ok()) {
         return status;

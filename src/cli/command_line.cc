@@ -18,6 +18,7 @@ namespace {
 constexpr int kExitSuccess = 0;
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
+constexpr int kExitInterrupted = 130;  // as shells count a program that SIGINT ended
 
 constexpr char kExamples[] = R"(Examples:
   scripts/fetch-model                                   fetch the default model once
@@ -47,7 +48,26 @@ void PrintError(const std::string& program, std::string message) {
 int ExitCode(const std::string& program, const Status& status) {
   if (status.ok()) return kExitSuccess;
   if (!status.message().empty()) PrintError(program, status.message());
-  return status.code() == StatusCode::kInvalidArgument ? kExitUsage : kExitFailure;
+  switch (status.code()) {
+    case StatusCode::kInvalidArgument:
+      return kExitUsage;
+    case StatusCode::kCancelled:
+      return kExitInterrupted;
+    default:
+      return kExitFailure;
+  }
+}
+
+// True, after an error message, if the first argument is a word that is not a subcommand.
+bool RefuseUnknownSubcommand(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-' || argv[1][0] == '\0') return false;
+  std::string names;
+  for (const CLI::App* subcommand : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (subcommand->get_name() == argv[1]) return false;
+    names += (names.empty() ? "" : ", ") + subcommand->get_name();
+  }
+  PrintError("octavo", fmt::format("'{}' is not a command; there are {}", argv[1], names));
+  return true;
 }
 
 int Dispatch(int argc, char** argv) {
@@ -62,6 +82,8 @@ int Dispatch(int argc, char** argv) {
   subcommands.push_back(
       Add(app, "inspect", "Show a model file: metadata, tensors, memory", AddInspectCommand));
   subcommands.push_back(Add(app, "tokenize", "Turn text into token ids", AddTokenizeCommand));
+
+  if (RefuseUnknownSubcommand(app, argc, argv)) return kExitUsage;
 
   const auto parsed = [](const Subcommand& subcommand) { return subcommand.app->parsed(); };
   const auto program = [&]() -> std::string {

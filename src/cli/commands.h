@@ -17,8 +17,8 @@ class Command {
  public:
   virtual ~Command() = default;
 
-  // kInvalidArgument is a usage error (exit code 2); kCancelled means that Ctrl-C or a reader that
-  // went away ended it, which needs no message; anything else is a failure (exit code 1).
+  // kInvalidArgument is a usage error (exit code 2); kCancelled means that Ctrl-C ended it (130);
+  // anything else is a failure (exit code 1). An empty message is not printed.
   virtual Status Run() = 0;
 };
 

@@ -1,9 +1,12 @@
 #include "cli/engine_flags.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <map>
+#include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/environment.h"
 #include "cli/option_values.h"
@@ -17,13 +20,15 @@ constexpr char kDefaultModelFile[] = "SmolLM2-135M-Instruct.Q4_1.gguf";
 // An option that takes one of a few words.
 template <typename Enum>
 void AddChoice(CLI::App& app, const std::string& option, Enum& target,
-               const std::map<std::string, Enum>& choices, const std::string& help) {
+               const std::vector<std::pair<std::string, Enum>>& choices, const std::string& help) {
   std::string words;
   for (const auto& [word, value] : choices) words += (words.empty() ? "" : "|") + word;
   app.add_option_function<std::string>(
          option,
          [option, choices, words, &target](const std::string& word) {
-           const auto found = choices.find(word);
+           const auto found =
+               std::find_if(choices.begin(), choices.end(),
+                            [&word](const auto& choice) { return choice.first == word; });
            if (found == choices.end()) {
              throw CLI::ValidationError(option, "'" + word + "' is not one of " + words);
            }
@@ -66,8 +71,15 @@ CLI::Option* AddModelOption(CLI::App& app, std::string& path) {
 }
 
 Result<std::string> FindModel(const std::string& given) {
-  if (!given.empty()) return given;
-  if (const auto from_environment = base::ReadEnvironment("OCTAVO_MODEL")) return *from_environment;
+  const std::string named =
+      given.empty() ? base::ReadEnvironment("OCTAVO_MODEL").value_or("") : given;
+  if (!named.empty()) {
+    struct stat info = {};
+    if (stat(named.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+      return Status::DataLoss(named + ": a folder, not a GGUF file");
+    }
+    return named;
+  }
   if (const auto folder = base::CacheDirectory()) {
     const std::string path = *folder + "/" + kDefaultModelFile;
     if (access(path.c_str(), F_OK) == 0) return path;
@@ -78,46 +90,47 @@ Result<std::string> FindModel(const std::string& given) {
 }
 
 void EngineFlags::AddTo(CLI::App& app) {
+  app.option_defaults()->group("Model");
   AddModelOption(app, options_.model.path);
   AddWhatOptions(app);
   AddHowOptions(app);
 }
 
 void EngineFlags::AddWhatOptions(CLI::App& app) {
-  CLI::App* what = app.add_option_group("Precision", "choose what is computed");
-  AddChoice(*what, "--compute", options_.model.compute,
+  app.option_defaults()->group("Precision (what is computed)");
+  AddChoice(app, "--compute", options_.model.compute,
             {{"int8", ComputeType::kInt8}, {"float32", ComputeType::kFloat32}},
             "Products with quantised weights (default int8)");
-  AddChoice(*what, "--kv-cache-dtype", options_.cache.dtype,
+  AddChoice(app, "--kv-cache-dtype", options_.cache.dtype,
             {{"auto", KvCacheDtype::kAuto},
              {"float32", KvCacheDtype::kFloat32},
              {"float16", KvCacheDtype::kFloat16},
              {"bfloat16", KvCacheDtype::kBFloat16}},
             "Storage of K and V (default auto = float16)");
-  CLI::App* memory = app.add_option_group("Memory", "choose how long and how large");
-  AddNumber(*memory, "--max-model-len", options_.model.max_model_len,
+  app.option_defaults()->group("Memory (how long and how large)");
+  AddNumber(app, "--max-model-len", options_.model.max_model_len,
             "Tokens of prompt and output (default: the model's context)");
-  AddNumber(*memory, "--kv-cache-memory-bytes", options_.cache.kv_cache_memory_bytes,
+  AddNumber(app, "--kv-cache-memory-bytes", options_.cache.kv_cache_memory_bytes,
             "Size of the block pool (default: one sequence of --max-model-len tokens)");
-  AddNumber(*memory, "--gpu-memory-utilization", options_.cache.gpu_memory_utilization,
+  AddNumber(app, "--gpu-memory-utilization", options_.cache.gpu_memory_utilization,
             "Share of the smaller of RAM and cgroup limit to use at most (default 0.92)");
 }
 
 void EngineFlags::AddHowOptions(CLI::App& app) {
-  CLI::App* how = app.add_option_group("Execution", "change time and memory, never the answer");
-  AddNumber(*how, "--threads", options_.device.threads,
+  app.option_defaults()->group("Execution (changes time and memory, never the answer)");
+  AddNumber(app, "--threads", options_.device.threads,
             "Compute threads (default: the processors this process may use)");
-  AddChoice(*how, "--simd", options_.device.simd,
+  AddChoice(app, "--simd", options_.device.simd,
             {{"auto", SimdLevel::kAuto},
              {"reference", SimdLevel::kReference},
              {"avx2", SimdLevel::kAvx2},
              {"avx512", SimdLevel::kAvx512}},
             "Instruction set of the kernels (default auto)");
-  AddNumber(*how, "--block-size", options_.cache.block_size,
+  AddNumber(app, "--block-size", options_.cache.block_size,
             "Tokens per cache block: 8, 16, 32, 64, 128 or 256 (default 16)");
-  AddNumber(*how, "--max-num-batched-tokens", options_.scheduler.max_num_batched_tokens,
+  AddNumber(app, "--max-num-batched-tokens", options_.scheduler.max_num_batched_tokens,
             "Prompt tokens computed in one step (default 512)");
-  AddChoice(*how, "--kv-cache", options_.cache.mode,
+  AddChoice(app, "--kv-cache", options_.cache.mode,
             {{"paged", KvCacheMode::kPaged},
              {"contiguous", KvCacheMode::kContiguous},
              {"none", KvCacheMode::kNone}},

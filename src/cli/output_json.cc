@@ -124,15 +124,6 @@ json::object TimingJson(const Engine& engine, const RequestOutput& output,
           {"decode_tokens_per_s", Rate(num_completion_tokens - 1, timing.decode_s)}};
 }
 
-json::object BytesByTag(const MemoryUsage& usage) {
-  json::object object;
-  for (size_t tag = 0; tag < kNumMemoryTags; ++tag) {
-    object[MemoryTagName(static_cast<MemoryTag>(tag))] = usage.bytes[tag];
-  }
-  object["total"] = usage.total();
-  return object;
-}
-
 }  // namespace
 
 json::value FiniteNumber(double value) {
@@ -147,6 +138,15 @@ std::string TokenString(std::string_view bytes) {
     escaped += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
   }
   return escaped;
+}
+
+json::object BytesByTag(const MemoryUsage& usage) {
+  json::object object;
+  for (size_t tag = 0; tag < kNumMemoryTags; ++tag) {
+    object[MemoryTagName(static_cast<MemoryTag>(tag))] = usage.bytes[tag];
+  }
+  object["total"] = usage.total();
+  return object;
 }
 
 json::object RunOutputJson(const Engine& engine, const RequestOutput& output) {

@@ -24,6 +24,9 @@ boost::json::value FiniteNumber(double value);
 // "bytes:\xe4\xbd".
 std::string TokenString(std::string_view bytes);
 
+// One member per MemoryTag, and their total.
+boost::json::object BytesByTag(const MemoryUsage& usage);
+
 boost::json::object RunOutputJson(const Engine& engine, const RequestOutput& output);
 
 }  // namespace octavo::cli

@@ -18,20 +18,19 @@ Status CheckPrompt(const std::string& source, const std::string& text) {
 }
 
 void PromptFlags::AddTo(CLI::App& app) {
-  CLI::App* group = app.add_option_group("Prompt", "give exactly one");
-  group->add_option("-p,--prompt", text_, "The prompt itself")->type_name("TEXT");
-  group
-      ->add_option("--prompt-file", file_,
-                   "A file with the prompt, byte for byte; - = standard input")
+  app.option_defaults()->group("Prompt (exactly one)");
+  app.add_option("-p,--prompt", text_, "The prompt itself")->type_name("TEXT");
+  app.add_option("--prompt-file", file_,
+                 "A file with the prompt, byte for byte; - = standard input")
       ->type_name("FILE");
-  group
-      ->add_option_function<std::string>(
-          "--prompt-token-ids",
-          [this](const std::string& list) {
-            token_ids_ = TokenIdsOrError("--prompt-token-ids", list);
-          },
-          "The prompt as token ids")
+  app.add_option_function<std::string>(
+         "--prompt-token-ids",
+         [this](const std::string& list) {
+           token_ids_ = TokenIdsOrError("--prompt-token-ids", list);
+         },
+         "The prompt as token ids")
       ->type_name("ID,ID,...");
+  app.option_defaults()->group("Options");
   app.add_flag("--chat", chat_,
                "Put the prompt into the model's chat template, as the user's turn");
 }

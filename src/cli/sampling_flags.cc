@@ -27,62 +27,62 @@ void SamplingFlags::AddTo(CLI::App& app) {
 }
 
 void SamplingFlags::AddChoosing(CLI::App& app) {
-  CLI::App* group = app.add_option_group("Sampling", "how each token is chosen");
-  AddNumber(*group, "--temperature", params_.temperature,
+  app.option_defaults()->group("Sampling (how each token is chosen)");
+  AddNumber(app, "--temperature", params_.temperature,
             fmt::format("0 = always the most likely token (default {})", params_.temperature));
-  AddNumber(*group, "--top-p", params_.top_p,
+  AddNumber(app, "--top-p", params_.top_p,
             "Sample from the fewest tokens that make up this probability (default 1)");
-  AddNumber(*group, "--top-k", params_.top_k,
+  AddNumber(app, "--top-k", params_.top_k,
             "Sample from the N most likely tokens; 0 or -1 = all (default 0)");
-  AddNumber(*group, "--min-p", params_.min_p,
+  AddNumber(app, "--min-p", params_.min_p,
             "Leave out tokens below this share of the best one's probability (default 0)");
-  AddNumber(*group, "--seed", params_.seed, "Same seed, same answer (default: drawn)");
-  AddNumber(*group, "--repetition-penalty", params_.repetition_penalty,
+  AddNumber(app, "--seed", params_.seed, "Same seed, same answer (default: drawn)");
+  AddNumber(app, "--repetition-penalty", params_.repetition_penalty,
             "Over 1 discourages tokens of prompt and output (default 1)");
-  AddNumber(*group, "--presence-penalty", params_.presence_penalty,
+  AddNumber(app, "--presence-penalty", params_.presence_penalty,
             "Subtracted from the logits of tokens in the output (default 0)");
-  AddNumber(*group, "--frequency-penalty", params_.frequency_penalty,
+  AddNumber(app, "--frequency-penalty", params_.frequency_penalty,
             "Subtracted once per occurrence in the output (default 0)");
-  group
-      ->add_option_function<std::vector<std::string>>(
-          "--logit-bias",
-          [this](const std::vector<std::string>& texts) {
-            for (const std::string& text : texts) {
-              params_.logit_bias.push_back(LogitBiasOrError(text));
-            }
-          },
-          "Adds VALUE to the logit of token ID; repeatable")
+  app.add_option_function<std::vector<std::string>>(
+         "--logit-bias",
+         [this](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) {
+             params_.logit_bias.push_back(LogitBiasOrError(text));
+           }
+         },
+         "Adds VALUE to the logit of token ID; repeatable")
       ->type_name("ID=VALUE")
       ->allow_extra_args(false);
 }
 
 void SamplingFlags::AddEnding(CLI::App& app) {
-  CLI::App* group = app.add_option_group("Stopping", "when the answer ends");
-  AddNumber(*group, "--max-tokens", params_.max_tokens,
+  app.option_defaults()->group("Stopping (when the answer ends)");
+  AddNumber(app, "--max-tokens", params_.max_tokens,
             params_.max_tokens ? fmt::format("Most tokens (default {})", *params_.max_tokens)
                                : "Most tokens (default: until the context is full)");
-  AddNumber(*group, "--min-tokens", params_.min_tokens,
-            "No end before this many tokens (default 0)");
-  group->add_option("--stop", params_.stop, "End at this text; repeatable")
+  AddNumber(app, "--min-tokens", params_.min_tokens, "No end before this many tokens (default 0)");
+  app.add_option("--stop", params_.stop, "End at this text; repeatable")
       ->type_name("TEXT")
       ->allow_extra_args(false);
-  group
-      ->add_option_function<std::vector<std::string>>(
-          "--stop-token-ids",
-          [this](const std::vector<std::string>& lists) {
-            for (const std::string& list : lists) {
-              const std::vector<TokenId> ids = TokenIdsOrError("--stop-token-ids", list);
-              params_.stop_token_ids.insert(params_.stop_token_ids.end(), ids.begin(), ids.end());
-            }
-          },
-          "End at any of these tokens")
-      ->type_name("ID,ID,...")
+  app.add_option_function<std::vector<std::string>>(
+         "--stop-token-ids",
+         [this](const std::vector<std::string>& lists) {
+           for (const std::string& list : lists) {
+             const std::vector<TokenId> ids = TokenIdsOrError("--stop-token-ids", list);
+             params_.stop_token_ids.insert(params_.stop_token_ids.end(), ids.begin(), ids.end());
+           }
+         },
+         "End at any of these tokens: ID,ID,...")
+      ->type_name("IDS")
       ->allow_extra_args(false);
-  group->add_flag("--ignore-eos", params_.ignore_eos, "Go on after the end-of-text token");
-  group->add_flag("--include-stop-str-in-output", params_.include_stop_str_in_output,
-                  "Keep the stop text in the answer");
-  group->add_flag("--skip-special-tokens,!--no-skip-special-tokens", params_.skip_special_tokens,
-                  "Leave special tokens out of the text (default), or not");
+  app.add_flag("--ignore-eos", params_.ignore_eos, "Go on after the end-of-text token");
+  app.add_flag("--include-stop-str-in-output", params_.include_stop_str_in_output,
+               "Keep the stop text in the answer");
+  app.add_flag("--skip-special-tokens", params_.skip_special_tokens,
+               "Leave special tokens out of the text (default)");
+  app.add_flag_callback(
+      "--no-skip-special-tokens", [this] { params_.skip_special_tokens = false; },
+      "Keep special tokens in the text");
 }
 
 }  // namespace octavo::cli

@@ -50,7 +50,7 @@ bool StderrIsTerminal() { return isatty(STDERR_FILENO) == 1; }
 Status WriteStdout(std::string_view text) {
   const int error = WriteAll(STDOUT_FILENO, text);
   if (error == 0) return Status::Ok();
-  if (error == EPIPE) return Status::Cancelled("");
+  if (error == EPIPE) return Status::Unavailable("");  // as quiet as the signal would have been
   return Status::Unavailable(
       fmt::format("cannot write to standard output: {}", std::strerror(error)));
 }

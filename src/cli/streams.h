@@ -20,8 +20,7 @@ bool StdinIsTerminal();
 bool StdoutIsTerminal();
 bool StderrIsTerminal();
 
-// Writes all of `text`. kCancelled, with an empty message, if the reader has gone; kUnavailable for
-// any other error.
+// Writes all of `text`. kUnavailable for an error, with an empty message if the reader has gone.
 Status WriteStdout(std::string_view text);
 
 // Writes all of `text`, or as much as stderr takes.

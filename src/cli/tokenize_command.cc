@@ -32,7 +32,7 @@ class TokenizeCommand : public Command {
         ->type_name("FILE");
     app.add_flag("--parse-special", options_.parse_special,
                  "Text that spells a special token becomes that token");
-    app.add_flag("--no-add-special,!--add-special", no_add_special_,
+    app.add_flag("--no-add-special", no_add_special_,
                  "No beginning-of-text and end-of-text tokens");
     app.add_flag("--json", json_, "Print one JSON object: token_ids and tokens");
     app.footer(kExamples);
