@@ -12,6 +12,7 @@
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #elif defined(__aarch64__)
 #define HWY_BASELINE_TARGETS HWY_NEON
+#define TOOLCHAIN_MISS_SYS_AUXV_H  // no run-time choice on Arm: NEON is baseline, and its code uses no AES
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #else
 #error "octavo has kernels for x86-64 and 64-bit Arm"
