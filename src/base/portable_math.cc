@@ -11,7 +11,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// ln 2 in two parts; the first has 32 significant bits, so that its product with an exponent is exact.
+// ln 2 in two parts; the first has 32 significant bits, so that its product with an exponent is
+// exact.
 constexpr double kLn2High = 0x1.62e42feep-1;
 constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
 // Adding and subtracting this rounds |x| < 2^51 to the nearest integer, ties to even.
@@ -36,7 +37,8 @@ double Polynomial(const double (&coefficients)[kCount], double x) {
   return value;
 }
 
-// e^(x + correction) for a tiny correction. Taylor's series to degree 13: for |r| <= ln(2) / 2 the rest is below 2^-57.
+// e^(x + correction) for a tiny correction. Taylor's series to degree 13: for |r| <= ln(2) / 2 the
+// rest is below 2^-57.
 double ExpOfSum(double x, double correction) {
   static constexpr double kInverseFactorials[] = {
       1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0,
@@ -84,7 +86,8 @@ DoubleDouble LogOfPositive(double x) {
   const double z = s * s;
   const double tail = s * z * Polynomial(kSeries, z) + 2.0 * s_low;
 
-  // n ln2 + 2 s + tail. Where n is not 0 its product is the largest term, so two fast two-sums keep every bit.
+  // n ln2 + 2 s + tail. Where n is not 0 its product is the largest term, so two fast two-sums keep
+  // every bit.
   const double n = exponent;
   const double product = n * kLn2High;  // exact
   const double sum = product + 2.0 * s;

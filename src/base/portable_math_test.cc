@@ -14,7 +14,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Distance of `actual` from the exact value (given in a wider format), in units of the last place of the exact value.
+// Distance of `actual` from the exact value (given in a wider format), in units of the last place
+// of the exact value.
 double UlpError(double actual, long double exact) {
   int exponent = 0;
   std::frexp(static_cast<double>(exact), &exponent);
@@ -141,7 +142,8 @@ TEST(PortableMathTest, SinAndCosHandleZeroEveryQuadrantAndBadArguments) {
   EXPECT_TRUE(std::isnan(Cos(1e12)));
 }
 
-// The bits themselves, so that another machine or compiler that disagrees is caught. FNV-1a over the results of a fixed walk.
+// The bits themselves, so that another machine or compiler that disagrees is caught. FNV-1a over
+// the results of a fixed walk.
 TEST(PortableMathTest, ResultsHaveTheSameBitsOnEveryMachine) {
   uint64_t hash = 0xcbf29ce484222325u;
   const auto mix = [&hash](double value) {

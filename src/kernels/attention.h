@@ -1,8 +1,10 @@
 #pragma once
 
-// Purpose:    writing K and V into blocks, and the canonical attention over them (arithmetic.md A8, A9).
+// Purpose:    writing K and V into blocks, and the canonical attention over them (arithmetic.md A8,
+//             A9).
 // Threading:  pure; callers split (kv head, rows, chunk) among threads.
-// Invariants: the result of a query row depends on its own query and on the visible stored K and V only.
+// Invariants: the result of a query row depends on its own query and on the visible stored K and V
+//             only.
 // Layout of one (layer, block), B = block_size_tokens, T = min(B, 16), per kv head:
 //             K [B / T][head_dim][T], then V [B][head_dim]; elements of `dtype`.
 
@@ -27,15 +29,16 @@ struct PagedKvView {
 
 // Query rows of one sequence at consecutive positions.
 struct QueryRows {
-  const float*
-      q;  // [num_rows, row_stride]: head h of row r at q + r * row_stride + h * head_dim; after RoPE
+  const float* q;          // [num_rows, row_stride], after RoPE: head h of row r begins at
+                           // q + r * row_stride + h * head_dim
   int64_t row_stride;      // elements
   int64_t first_position;  // position of row 0
   int32_t group_size;      // query heads per kv head: kv head k serves heads k * group_size ..
   float scale;             // 1 / sqrt(head_dim)
 };
 
-// What one chunk leaves for one (row, head): [kPartialHeader + head_dim] floats: m, then padding to 16 floats, l[16], acc[head_dim].
+// What one chunk leaves for one (row, head): [kPartialHeader + head_dim] floats: m, then padding to
+// 16 floats, l[16], acc[head_dim].
 inline constexpr int64_t kPartialHeader = 32;
 inline constexpr int64_t PartialFloats(int64_t head_dim) { return kPartialHeader + head_dim; }
 
@@ -43,10 +46,10 @@ struct AttentionKernels {
   // Stores K and V of one token (all kv heads; k, v: [num_kv_heads * head_dim]) at `position`.
   void (*store_kv)(const PagedKvView& view, int64_t position, int64_t num_kv_heads, const float* k,
                    const float* v);
-  // Attends rows [row_begin, row_end) x the group's heads to chunk `chunk` (positions [256 chunk, 256 chunk + 256)) of kv
-  // head `kv_head`. partials: [row_end - row_begin, group_size, PartialFloats(head_dim)], 64-byte aligned.
-  // REQUIRES: every row sees at least one position of the chunk (row_begin's position >= 256 * chunk);
-  // (row_end - row_begin) <= kMaxAttentionRows.
+  // Attends rows [row_begin, row_end) x the group's heads to chunk `chunk` (positions [256 chunk,
+  // 256 chunk + 256)) of kv head `kv_head`. partials: [row_end - row_begin, group_size,
+  // PartialFloats(head_dim)], 64-byte aligned. REQUIRES: every row sees at least one position of
+  // the chunk (row_begin's position >= 256 * chunk); (row_end - row_begin) <= kMaxAttentionRows.
   // `scratch` holds AttentionScratchFloats(head_dim) floats, 64-byte aligned.
   void (*attend_chunk)(const PagedKvView& view, const QueryRows& rows, int64_t kv_head,
                        int64_t row_begin, int64_t row_end, int64_t chunk, float* scratch,
@@ -58,10 +61,12 @@ struct AttentionKernels {
 };
 
 inline constexpr int64_t kMaxAttentionRows = 16;
-// Pairs of a row and a head that share one unpacked tile, and the floats from one packed query to the next.
+// Pairs of a row and a head that share one unpacked tile, and the floats from one packed query to
+// the next.
 inline constexpr int64_t kAttentionPassPairs = 48;
 inline constexpr int64_t kAttentionQueryStride = 256 + 16;
-// Room for one tile of K and one of V as float32, and for the queries and the tile's scores of a pass.
+// Room for one tile of K and one of V as float32, and for the queries and the tile's scores of a
+// pass.
 inline constexpr int64_t AttentionScratchFloats(int64_t head_dim) {
   return 2 * 32 * head_dim + kAttentionPassPairs * (kAttentionQueryStride + 32);
 }

@@ -64,7 +64,8 @@ std::string Name(const Shape& shape) {
 
 size_t RoundUp64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// The blocks of one layer and one sequence. Every byte starts as 0xff, which is a NaN in each format.
+// The blocks of one layer and one sequence. Every byte starts as 0xff, which is a NaN in each
+// format.
 class Cache {
  public:
   Cache(const Shape& shape, int64_t num_tokens, uint32_t seed = 1) : shape_(shape) {
@@ -111,8 +112,8 @@ class Cache {
   PagedKvView view_;
 };
 
-// Runs the rows at positions [first_position, first_position + num_rows), `rows_at_once` in a call, through every chunk.
-// q: [num_rows, num_heads * head_dim]; the result has q's shape.
+// Runs the rows at positions [first_position, first_position + num_rows), `rows_at_once` in a call,
+// through every chunk. q: [num_rows, num_heads * head_dim]; the result has q's shape.
 std::vector<float> Attend(const AttentionKernels& kernels, const Shape& shape, const Cache& cache,
                           const std::vector<float>& q, int64_t first_position,
                           int64_t rows_at_once) {

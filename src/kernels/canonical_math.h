@@ -1,9 +1,11 @@
 #pragma once
 
-// Purpose:    the scalar primitives of docs/contracts/arithmetic.md that several reference kernels share: Exp (A5), the lane
-//             tree, and the conversions of A9; the constants are the vector twins' too.
+// Purpose:    the scalar primitives of docs/contracts/arithmetic.md that several reference kernels
+//             share: Exp (A5), the lane tree, and the conversions of A9; the constants are the
+//             vector twins' too.
 // Threading:  pure.
-// Invariants: always inlined, so that std::fma takes the caller's instruction set; the results are the same on each.
+// Invariants: always inlined, so that std::fma takes the caller's instruction set; the results are
+//             the same on each.
 
 #include <bit>
 #include <cmath>
@@ -13,8 +15,8 @@ namespace octavo::kernels {
 
 inline constexpr int kLanes = 16;  // the virtual lanes of every reduction
 
-// e^r on |r| <= ln(2) / 2: a minimax polynomial with its first two coefficients fixed at 1; relative error 3.1e-9.
-// kExpPolynomial[k] belongs to r^(6 - k).
+// e^r on |r| <= ln(2) / 2: a minimax polynomial with its first two coefficients fixed at 1;
+// relative error 3.1e-9. kExpPolynomial[k] belongs to r^(6 - k).
 inline constexpr float kExpPolynomial[7] = {
     0x1.6a23d0p-10f, 0x1.123a20p-7f, 0x1.5558f2p-5f, 0x1.555492p-3f, 0x1.fffffcp-2f, 1.0f, 1.0f};
 inline constexpr float kExpLog2E = 0x1.715476p+0f;
@@ -23,7 +25,8 @@ inline constexpr float kExpLn2High = 0x1.62e4p-1f;
 inline constexpr float kExpLn2Low = 0x1.7f7d1cp-20f;
 inline constexpr float kExpMax = 88.0f;
 inline constexpr float kExpMin = -87.0f;
-// Adding it rounds |x| < 2^21 to an integer and leaves that integer plus 127 in the low bits of the sum.
+// Adding it rounds |x| < 2^21 to an integer and leaves that integer plus 127 in the low bits of the
+// sum.
 inline constexpr float kExpRoundMagic = 0x1.8p23f + 127.0f;
 
 [[gnu::always_inline]] inline float Exp(float x) {
@@ -61,7 +64,8 @@ inline constexpr float kExpRoundMagic = 0x1.8p23f + 127.0f;
     const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
     return static_cast<uint16_t>(sign | ((rounded - (112u << 23)) >> 13));
   }
-  // Subnormal: adding 0.5 leaves round(|x| * 2^24) in the low bits, rounded to nearest even by the addition itself.
+  // Subnormal: adding 0.5 leaves round(|x| * 2^24) in the low bits, rounded to nearest even by the
+  // addition itself.
   const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
   return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000u));
 }

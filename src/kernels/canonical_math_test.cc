@@ -46,7 +46,8 @@ TEST(CanonicalMathTest, LaneTreeAddsHalvesPairwise) {
   for (int i = 0; i < kLanes; ++i) lanes[i] = std::ldexp(1.0f, i);
   EXPECT_EQ(LaneTree(lanes), 65535.0f);
 
-  // 1e8 + -1e8 meet in the first step (lanes 0 and 8), so the small lane survives; a sequential sum would lose it.
+  // 1e8 + -1e8 meet in the first step (lanes 0 and 8), so the small lane survives; a sequential sum
+  // would lose it.
   float cancelling[kLanes] = {1e8f, 1.0f, 0, 0, 0, 0, 0, 0, -1e8f};
   EXPECT_EQ(LaneTree(cancelling), 1.0f);
 }

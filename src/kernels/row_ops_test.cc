@@ -44,7 +44,8 @@ std::vector<const KernelTable*> Twins() {
 
 enum class Values { kOrdinary, kWide, kSpecial };
 
-// Ordinary: about normal(0, 3). Wide: every exponent. Special: also NaN, infinities, zeros, subnormals and huge values.
+// Ordinary: about normal(0, 3). Wide: every exponent. Special: also NaN, infinities, zeros,
+// subnormals and huge values.
 std::vector<float> RandomRow(int64_t n, Values values, std::mt19937& random) {
   constexpr float kSpecials[] = {kNaN,    kInfinity, -kInfinity, 0.0f,   -0.0f, 1e-42f,
                                  -3e-40f, 3e38f,     -3e38f,     1e-20f, 88.0f, -87.5f};
@@ -64,7 +65,8 @@ std::vector<float> RandomRow(int64_t n, Values values, std::mt19937& random) {
   return row;
 }
 
-// Runs `operation(kernels, row, other)` -> vector on the reference and on each twin, over sizes and kinds of values.
+// Runs `operation(kernels, row, other)` -> vector on the reference and on each twin, over sizes and
+// kinds of values.
 template <class Operation>
 void ExpectTwinsEqualReference(Operation operation) {
   std::mt19937 random(20240601);

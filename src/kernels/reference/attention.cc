@@ -87,9 +87,16 @@ struct Partial {
   float* acc;   // [head_dim]
 };
 
-// Attends one query to the `num_visible` first positions of the tile that begins at `first`.
+// The first visible positions of a tile.
+struct TilePositions {
+  int64_t first;
+  int64_t num_visible;
+};
+
+// Attends one query to a tile.
 void AttendTile(const PagedKvView& view, int64_t kv_head, const float* q, float scale,
-                int64_t first, int64_t num_visible, Partial state) {
+                TilePositions positions, Partial state) {
+  const auto [first, num_visible] = positions;
   const int64_t head_dim = view.head_dim;
   float weights[kTile] = {};
   float max = *state.max;
@@ -132,7 +139,7 @@ void AttendChunk(const PagedKvView& view, const QueryRows& rows, int64_t kv_head
       *state.max = kMinusInfinity;
       for (int64_t first = chunk_begin; first < end; first += kTile) {
         AttendTile(view, kv_head, rows.q + row * rows.row_stride + head * head_dim, rows.scale,
-                   first, std::min(kTile, end - first), state);
+                   {first, std::min(kTile, end - first)}, state);
       }
       partials += PartialFloats(head_dim);
     }

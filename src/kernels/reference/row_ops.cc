@@ -1,4 +1,5 @@
-// The operations on rows in plain loops: docs/contracts/arithmetic.md A5, A6, A7, A10 and A11 as they stand.
+// The operations on rows in plain loops: docs/contracts/arithmetic.md A5, A6, A7, A10 and A11 as
+// they stand.
 
 #include "kernels/row_ops.h"
 

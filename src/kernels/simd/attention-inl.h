@@ -1,5 +1,6 @@
-// Attention and the storage of K and V, one instruction set at a time; equal to reference/attention.cc bit for bit. One row reads K and
-// V from their blocks as they are stored; more rows unpack each tile once and reuse it.
+// Attention and the storage of K and V, one instruction set at a time; equal to
+// reference/attention.cc bit for bit. One row reads K and V from their blocks as they are stored;
+// more rows unpack each tile once and reuse it.
 
 #include "kernels/simd/attention_tile-inl.h"
 
@@ -24,7 +25,8 @@ class PagedHead {
         block_shift_(
             hwy::Num0BitsBelowLS1Bit_Nonzero32(static_cast<uint32_t>(view.block_size_tokens))) {}
 
-  // K of the positions from `position` on: [head_dim][min(block size, 16)]. REQUIRES: position is a multiple of that minimum.
+  // K of the positions from `position` on: [head_dim][min(block size, 16)]. REQUIRES: position is a
+  // multiple of that minimum.
   const Element* K(int64_t position) const {
     const int64_t slot = position & (view_.block_size_tokens - 1);
     return reinterpret_cast<const Element*>(Block(position)) + slot * view_.head_dim;
@@ -46,7 +48,8 @@ class PagedHead {
   size_t block_shift_;
 };
 
-// A tile of K and V as stored. Positions after `last` have no block: such a half repeats the first one, and is masked.
+// A tile of K and V as stored. Positions after `last` have no block: such a half repeats the first
+// one, and is masked.
 template <class Element>
 TileView<Element> StoredTile(const PagedHead<Element>& head, int64_t first, int64_t last) {
   const int64_t second = first + kLanes <= last ? first + kLanes : first;
@@ -96,7 +99,8 @@ TileView<float> UnpackTile(const PagedHead<Element>& head, const PagedKvView& vi
   return {{k, second ? k + half_floats : k}, {v, second ? v + half_floats : v}};
 }
 
-// The size of the first batch of a run of `num_pairs`: as large as the registers allow without leaving a sliver of one.
+// The size of the first batch of a run of `num_pairs`: as large as the registers allow without
+// leaving a sliver of one.
 HWY_INLINE int BatchSize(int num_pairs) {
   constexpr int kSizes[13] = {0, 1, 2, 3, 4, 3, 6, 4, 8, 6, 6, 8, 12};
   constexpr int kSmallSizes[7] = {0, 1, 2, 3, 4, 3, 6};
@@ -104,8 +108,8 @@ HWY_INLINE int BatchSize(int num_pairs) {
   return num_pairs >= 9 ? 6 : num_pairs >= 7 ? 4 : kSmallSizes[num_pairs];
 }
 
-// Calls function(std::integral_constant<int, size>, first pair) for each batch. `kLargest` keeps sizes that cannot occur from
-// being compiled.
+// Calls function(std::integral_constant<int, size>, first pair) for each batch. `kLargest` keeps
+// sizes that cannot occur from being compiled.
 template <int kLargest, class Function>
 HWY_INLINE void ForEachBatch(int num_pairs, const Function& function) {
   for (int first = 0; first < num_pairs;) {
@@ -165,32 +169,33 @@ void PackQueries(const Pass& pass) {
   }
 }
 
-// Adds the weighted values of one batch. Pairs of later rows may see more of the tile than the first pair: that part is added
-// pair by pair.
+// Adds the weighted values of one batch. Pairs of later rows may see more of the tile than the
+// first pair: that part is added pair by pair.
 template <int kBatch, class Element>
-void AddValues(const Pass& pass, const TileView<Element>& tile, const TileView<Element>* next,
-               const int* num_visible, const float* weights, const float* corrections,
-               float* partials) {
+void AddValues(const TileInput<Element>& input, const int* num_visible, const float* weights,
+               const float* corrections, float* partials) {
   const int common = num_visible[0];
-  const int64_t stride = PartialFloats(pass.head_dim);
-  ValueTile<kBatch>(tile, {0, common}, pass.head_dim, next, weights, corrections,
-                    partials + kPartialHeader);
+  ValueTile<kBatch>(input, {0, common}, weights, corrections, partials + kPartialHeader);
   const float no_correction = 1.0f;
   for (int pair = 1; pair < kBatch; ++pair) {
     if (num_visible[pair] == common) continue;
-    ValueTile<1, Element>(tile, {common, num_visible[pair]}, pass.head_dim, nullptr,
+    ValueTile<1, Element>({input.tile, nullptr, input.head_dim}, {common, num_visible[pair]},
                           weights + pair * kTile, &no_correction,
-                          partials + pair * stride + kPartialHeader);
+                          partials + pair * PartialFloats(input.head_dim) + kPartialHeader);
   }
 }
 
-// Attends the pairs of `pass` to its chunk. tiles.Get(position) gives a tile; if Tiles::kPrefetch the next one is asked for early.
+// Attends the pairs of `pass` to its chunk. tiles.Get(position) gives a tile; if Tiles::kPrefetch
+// the next one is asked for early.
 template <class Tiles>
 void AttendPass(const Pass& pass, const Tiles& tiles) {
   using Element = typename Tiles::ElementType;
   constexpr int kLargest = Tiles::kPrefetch ? HWY_MIN(kMaxBatch, kMaxDirectPairs) : kMaxBatch;
   const int64_t stride = PartialFloats(pass.head_dim);
   SoftmaxState<kPassPairs> state;
+  state.num_pairs = pass.num_pairs;
+  state.scale = pass.rows.scale;
+  state.partial_stride = stride;
   for (float& max : state.max) max = -std::numeric_limits<float>::infinity();
   int limits[kPassPairs];  // positions of the chunk that a pair sees
   for (int pair = 0; pair < pass.num_pairs; ++pair) {
@@ -219,14 +224,13 @@ void AttendPass(const Pass& pass, const Tiles& tiles) {
       num_visible[pair] = HWY_MAX(0, HWY_MIN(kTile, limits[pair] - offset));
     }
     ForEachBatch<kLargest>(pass.num_pairs, [&](auto size, int batch) {
-      ScoreTile<size()>(tile, pass.q + batch * kQueryStride, pass.head_dim,
-                        batch == 0 ? next : nullptr, pass.scores + batch * kTile);
+      ScoreTile<size()>(TileInput<Element>{tile, batch == 0 ? next : nullptr, pass.head_dim},
+                        pass.q + batch * kQueryStride, pass.scores + batch * kTile);
     });
-    SoftmaxTile(pass.scores, pass.rows.scale, num_visible, pass.num_pairs, state, pass.partials,
-                stride);
+    SoftmaxTile(num_visible, state, pass.scores, pass.partials);
     ForEachBatch<kLargest>(pass.num_pairs, [&](auto size, int batch) {
-      AddValues<size()>(pass, tile, batch == 0 ? next : nullptr, num_visible + batch,
-                        pass.scores + batch * kTile, state.correction + batch,
+      AddValues<size()>(TileInput<Element>{tile, batch == 0 ? next : nullptr, pass.head_dim},
+                        num_visible + batch, pass.scores + batch * kTile, state.correction + batch,
                         pass.partials + batch * stride);
     });
     if (Tiles::kPrefetch) tile = next_tile;
@@ -258,31 +262,50 @@ struct UnpackedTiles {
   float* scratch;
 };
 
+// The arguments of attend_chunk.
+struct ChunkCall {
+  const PagedKvView& view;
+  const QueryRows& rows;
+  int64_t kv_head;
+  int64_t row_begin;
+  int64_t row_end;
+  int64_t chunk;
+  float* scratch;
+  float* partials;
+};
+
 template <class Element>
-void AttendChunkOf(const PagedKvView& view, const QueryRows& rows, int64_t kv_head,
-                   int64_t row_begin, int64_t row_end, int64_t chunk, float* scratch,
-                   float* partials) {
-  const PagedHead<Element> head(view, kv_head);
-  const int64_t end_pair = row_end * rows.group_size;
-  const bool whole_halves = view.block_size_tokens >= kLanes;
-  const bool direct = whole_halves && end_pair - row_begin * rows.group_size <= kMaxDirectPairs &&
-                      row_end - row_begin == 1;
-  float* tile_scratch = scratch;
-  float* q = tile_scratch + 2 * kTile * view.head_dim;
-  float* scores = q + kPassPairs * kQueryStride;
-  for (int64_t pair = row_begin * rows.group_size; pair < end_pair; pair += kPassPairs) {
+void AttendChunkOf(const ChunkCall& call) {
+  const int64_t head_dim = call.view.head_dim;
+  const int64_t group_size = call.rows.group_size;
+  const PagedHead<Element> head(call.view, call.kv_head);
+  const bool whole_halves = call.view.block_size_tokens >= kLanes;
+  const bool direct =
+      whole_halves && call.row_end - call.row_begin == 1 && group_size <= kMaxDirectPairs;
+  float* const q = call.scratch + 2 * kTile * head_dim;
+  float* const scores = q + kPassPairs * kQueryStride;
+  float* partials = call.partials;
+  const int64_t end_pair = call.row_end * group_size;
+  for (int64_t pair = call.row_begin * group_size; pair < end_pair; pair += kPassPairs) {
     const int num_pairs = static_cast<int>(HWY_MIN(kPassPairs, end_pair - pair));
-    const Pass pass{rows, kv_head, view.head_dim, chunk * kAttentionChunkTokens, pair, num_pairs,
-                    q,    scores,  partials};
+    const Pass pass{.rows = call.rows,
+                    .kv_head = call.kv_head,
+                    .head_dim = head_dim,
+                    .chunk_begin = call.chunk * kAttentionChunkTokens,
+                    .first_pair = pair,
+                    .num_pairs = num_pairs,
+                    .q = q,
+                    .scores = scores,
+                    .partials = partials};
     const int64_t last = pass.PositionOf(num_pairs - 1);
     if (direct) {
       AttendPass(pass, StoredTiles<Element, true>{head, last});
     } else if (whole_halves && sizeof(Element) == sizeof(float)) {
-      AttendPass(pass, StoredTiles<float, false>{PagedHead<float>(view, kv_head), last});
+      AttendPass(pass, StoredTiles<float, false>{PagedHead<float>(call.view, call.kv_head), last});
     } else {
-      AttendPass(pass, UnpackedTiles<Element>{head, view, last, tile_scratch});
+      AttendPass(pass, UnpackedTiles<Element>{head, call.view, last, call.scratch});
     }
-    partials += num_pairs * PartialFloats(view.head_dim);
+    partials += num_pairs * PartialFloats(head_dim);
   }
 }
 
@@ -291,7 +314,7 @@ void AttendChunk(const PagedKvView& view, const QueryRows& rows, int64_t kv_head
   const auto attend = view.dtype == KvDtype::kFloat32   ? AttendChunkOf<float>
                       : view.dtype == KvDtype::kFloat16 ? AttendChunkOf<hwy::float16_t>
                                                         : AttendChunkOf<hwy::bfloat16_t>;
-  attend(view, rows, kv_head, row_begin, row_end, chunk, scratch, partials);
+  attend({view, rows, kv_head, row_begin, row_end, chunk, scratch, partials});
 }
 
 using StoreTag = HWY_CAPPED(float, 8);

@@ -1,5 +1,6 @@
-// The inner loops of attention over one tile of 32 positions: scores, online softmax, weighted values. A *pair* is one (row, head);
-// pairs are worked on in batches, so that each vector of K or V that is loaded serves the whole batch from registers.
+// The inner loops of attention over one tile of 32 positions: scores, online softmax, weighted
+// values. A *pair* is one (row, head); pairs are worked on in batches, so that each vector of K or
+// V that is loaded serves the whole batch from registers.
 
 #include "kernels/arithmetic_version.h"
 #include "kernels/attention.h"
@@ -31,8 +32,8 @@ constexpr int kAccumulators = HWY_TARGET == HWY_AVX2 ? 12 : 24;
 // The most pairs in a batch: two vectors of accumulators for each.
 constexpr int kMaxBatch = kAccumulators / 2;
 
-// Floats from a packed query to the next: a constant, so that a batch needs one address; not a power of two, so that the queries of a
-// batch do not share cache sets.
+// Floats from a packed query to the next: a constant, so that a batch needs one address; not a
+// power of two, so that the queries of a batch do not share cache sets.
 constexpr int kQueryStride = kAttentionQueryStride;
 
 // One tile of K and V of one kv head, as `Element`s.
@@ -40,6 +41,14 @@ template <class Element>
 struct TileView {
   const Element* k[kHalves];  // [head_dim][16]
   const Element* v[kHalves];  // [16][head_dim]
+};
+
+// What the inner loops read of one step: a tile, and the one to prefetch if not null.
+template <class Element>
+struct TileInput {
+  TileView<Element> tile;
+  const TileView<Element>* next;
+  int64_t head_dim;
 };
 
 // float32 from float32, FP16 or BF16.
@@ -56,7 +65,8 @@ HWY_INLINE void PrefetchLine(const void* base, int64_t byte_offset) {
   hwy::Prefetch(static_cast<const char*>(base) + byte_offset);
 }
 
-// acc[pair][i] += multipliers[pair * kStride] * load(i). The smaller of the two sides is kept in registers, or g++ spills accumulators.
+// acc[pair][i] += multipliers[pair * kStride] * load(i). The smaller of the two sides is kept in
+// registers, or g++ spills accumulators.
 template <int kBatch, int kVectors, int kStride, class D, class Load>
 HWY_INLINE void RankOneUpdate(D d, const float* HWY_RESTRICT multipliers, const Load& load,
                               hn::Vec<D> (&acc)[kBatch][kVectors]) {
@@ -89,12 +99,14 @@ HWY_INLINE void RankOneUpdate(D d, const float* HWY_RESTRICT multipliers, const 
   }
 }
 
-// scores[pair][32] = the unscaled products of q [kBatch][kQueryStride] with the tile's keys. Each score is one chain over d in its own
-// lane. `next`, if not null, is the tile to prefetch K of.
+// scores[pair][32] = the unscaled products of q [kBatch][kQueryStride] with the tile's keys. Each
+// score is one chain over d in its own lane.
 template <int kBatch, class Element>
-HWY_NOINLINE void ScoreTile(const TileView<Element>& tile, const float* HWY_RESTRICT q,
-                            int64_t head_dim, const TileView<Element>* next,
+HWY_NOINLINE void ScoreTile(const TileInput<Element>& input, const float* HWY_RESTRICT q,
                             float* HWY_RESTRICT scores) {
+  const TileView<Element>& tile = input.tile;
+  const TileView<Element>* const next = input.next;
+  const int64_t head_dim = input.head_dim;
   constexpr int kHalvesAtOnce = kBatch * kHalves * kParts <= kAccumulators ? kHalves : 1;
   constexpr int kVectors = kHalvesAtOnce * kParts;
   constexpr int kBytesPerDimension = kLanes * static_cast<int>(sizeof(Element));
@@ -137,12 +149,16 @@ struct TileRange {
   int end;
 };
 
-// acc[pair][column ..] = acc * correction + the weighted rows of V in `range`, one chain over the positions in each lane, for
-// kVectors vectors of columns. `acc` of a pair lies PartialFloats(head_dim) after the one before.
+// acc[pair][column ..] = acc * correction + the weighted rows of V in `range`, one chain over the
+// positions in each lane, for kVectors vectors of columns. `acc` of a pair lies
+// PartialFloats(head_dim) after the one before.
 template <int kBatch, int kVectors, class D, class Element>
-HWY_INLINE void ValueColumns(D d, const TileView<Element>& tile, TileRange range, int64_t head_dim,
-                             const TileView<Element>* next, const float* HWY_RESTRICT weights,
+HWY_INLINE void ValueColumns(D d, const TileInput<Element>& input, TileRange range,
+                             const float* HWY_RESTRICT weights,
                              const float* HWY_RESTRICT corrections, float* HWY_RESTRICT acc_out) {
+  const TileView<Element>& tile = input.tile;
+  const TileView<Element>* const next = input.next;
+  const int64_t head_dim = input.head_dim;
   constexpr int kVectorWidth = static_cast<int>(hn::MaxLanes(D()));
   const int64_t stride = PartialFloats(head_dim);
   hn::Vec<D> acc[kBatch][kVectors];
@@ -179,36 +195,40 @@ HWY_INLINE void ValueColumns(D d, const TileView<Element>& tile, TileRange range
   }
 }
 
-// `tile` and `next` with V advanced by `columns` elements.
+// `input` with V advanced by `columns` elements; only the first columns prefetch.
 template <class Element>
-HWY_INLINE TileView<Element> SkipColumns(const TileView<Element>& tile, int64_t columns) {
-  return {{tile.k[0], tile.k[1]}, {tile.v[0] + columns, tile.v[1] + columns}};
+HWY_INLINE TileInput<Element> SkipColumns(const TileInput<Element>& input, int64_t columns) {
+  const TileView<Element>& tile = input.tile;
+  return {{{tile.k[0], tile.k[1]}, {tile.v[0] + columns, tile.v[1] + columns}},
+          columns == 0 ? input.next : nullptr,
+          input.head_dim};
 }
 
-// ValueColumns over all head_dim columns of acc: as many vectors at once as the registers hold, then what is left.
+// ValueColumns over all head_dim columns of acc: as many vectors at once as the registers hold,
+// then what is left.
 template <int kBatch, class Element>
-HWY_NOINLINE void ValueTile(const TileView<Element>& tile, TileRange range, int64_t head_dim,
-                            const TileView<Element>* next, const float* HWY_RESTRICT weights,
+HWY_NOINLINE void ValueTile(const TileInput<Element>& input, TileRange range,
+                            const float* HWY_RESTRICT weights,
                             const float* HWY_RESTRICT corrections, float* HWY_RESTRICT acc) {
   constexpr int kVectors = kAccumulators / kBatch >= 4 ? 4 : 2;
+  const int64_t head_dim = input.head_dim;
   int64_t column = 0;
   for (; column + kVectors * kWidth <= head_dim; column += kVectors * kWidth) {
-    ValueColumns<kBatch, kVectors>(kFloat, SkipColumns(tile, column), range, head_dim,
-                                   column == 0 ? next : nullptr, weights, corrections,
+    ValueColumns<kBatch, kVectors>(kFloat, SkipColumns(input, column), range, weights, corrections,
                                    acc + column);
   }
   for (; kVectors > 2 && column + 2 * kWidth <= head_dim; column += 2 * kWidth) {
-    ValueColumns<kBatch, 2>(kFloat, SkipColumns(tile, column), range, head_dim,
-                            column == 0 ? next : nullptr, weights, corrections, acc + column);
+    ValueColumns<kBatch, 2>(kFloat, SkipColumns(input, column), range, weights, corrections,
+                            acc + column);
   }
   for (; column + kWidth <= head_dim; column += kWidth) {
-    ValueColumns<kBatch, 1>(kFloat, SkipColumns(tile, column), range, head_dim,
-                            column == 0 ? next : nullptr, weights, corrections, acc + column);
+    ValueColumns<kBatch, 1>(kFloat, SkipColumns(input, column), range, weights, corrections,
+                            acc + column);
   }
   if constexpr (kWidth > 8) {  // head_dim is a multiple of 8
     if (column < head_dim) {
-      ValueColumns<kBatch, 1>(HWY_CAPPED(float, 8)(), SkipColumns(tile, column), range, head_dim,
-                              column == 0 ? next : nullptr, weights, corrections, acc + column);
+      ValueColumns<kBatch, 1>(HWY_CAPPED(float, 8)(), SkipColumns(input, column), range, weights,
+                              corrections, acc + column);
     }
   }
 }
@@ -216,12 +236,16 @@ HWY_NOINLINE void ValueTile(const TileView<Element>& tile, TileRange range, int6
 // What the online softmax of a pass carries, per pair. The sums l[16] lie in the partials.
 template <int kPairs>
 struct SoftmaxState {
+  int num_pairs;
+  float scale;
+  int64_t partial_stride;  // floats from one pair's partial to the next
   HWY_ALIGN float max[kPairs];
   HWY_ALIGN float new_max[kPairs];
   HWY_ALIGN float correction[kPairs];
 };
 
-// The largest of `max` and the scaled scores of the `num_visible` first positions. Scales the scores in place.
+// The largest of `max` and the scaled scores of the `num_visible` first positions. Scales the
+// scores in place.
 HWY_INLINE float ScaleAndMax(float* HWY_RESTRICT scores, float scale, int num_visible, float max) {
   const FloatVector scales = hn::Set(kFloat, scale);
   FloatVector maxima = hn::Set(kFloat, max);
@@ -263,18 +287,17 @@ HWY_INLINE void WeighAndSum(float* HWY_RESTRICT scores, float max, int num_visib
   }
 }
 
-// One step of the online softmax for `num_pairs` pairs: scores [num_pairs][32] become weights, and `state` and the sums in the partials
-// (of `stride` floats each) are brought up to date.
+// One step of the online softmax: scores [num_pairs][32] become weights, and `state` and the sums
+// in the partials are brought up to date.
 template <int kPairs>
-HWY_NOINLINE void SoftmaxTile(float* HWY_RESTRICT scores, float scale, const int* num_visible,
-                              int num_pairs, SoftmaxState<kPairs>& state,
-                              float* HWY_RESTRICT partials, int64_t stride) {
-  for (int pair = 0; pair < num_pairs; ++pair) {
+HWY_NOINLINE void SoftmaxTile(const int* num_visible, SoftmaxState<kPairs>& state,
+                              float* HWY_RESTRICT scores, float* HWY_RESTRICT partials) {
+  for (int pair = 0; pair < state.num_pairs; ++pair) {
     state.new_max[pair] =
-        ScaleAndMax(scores + pair * kTile, scale, num_visible[pair], state.max[pair]);
+        ScaleAndMax(scores + pair * kTile, state.scale, num_visible[pair], state.max[pair]);
   }
   const FloatVector minus_infinity = hn::Set(kFloat, -std::numeric_limits<float>::infinity());
-  for (int pair = 0; pair < num_pairs; pair += kWidth) {
+  for (int pair = 0; pair < state.num_pairs; pair += kWidth) {
     const FloatVector old_max = hn::Load(kFloat, state.max + pair);
     const FloatVector new_max = hn::Load(kFloat, state.new_max + pair);
     const FloatVector correction = ExpUnclamped(hn::Sub(old_max, new_max));
@@ -282,9 +305,9 @@ HWY_NOINLINE void SoftmaxTile(float* HWY_RESTRICT scores, float scale, const int
               state.correction + pair);
     hn::Store(new_max, kFloat, state.max + pair);
   }
-  for (int pair = 0; pair < num_pairs; ++pair) {
+  for (int pair = 0; pair < state.num_pairs; ++pair) {
     WeighAndSum(scores + pair * kTile, state.max[pair], num_visible[pair], state.correction[pair],
-                partials + pair * stride + kPartialHeader - kLanes);
+                partials + pair * state.partial_stride + kPartialHeader - kLanes);
   }
 }
 

@@ -1,5 +1,5 @@
-// The Highway twin of kernels/canonical_math.h: Exp and the 16 virtual lanes of the contract on vectors of any width. It includes
-// kernels/simd/target-inl.h for its includer.
+// The Highway twin of kernels/canonical_math.h: Exp and the 16 virtual lanes of the contract on
+// vectors of any width. It includes kernels/simd/target-inl.h for its includer.
 
 #include "kernels/canonical_math.h"
 

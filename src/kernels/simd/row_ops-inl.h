@@ -1,5 +1,6 @@
-// The operations on rows, one instruction set at a time; equal to reference/row_ops.cc bit for bit. Vectors cover whole groups of 16
-// virtual lanes; what is left of a row runs in scalars of the same arithmetic.
+// The operations on rows, one instruction set at a time; equal to reference/row_ops.cc bit for bit.
+// Vectors cover whole groups of 16 virtual lanes; what is left of a row runs in scalars of the same
+// arithmetic.
 
 #include "kernels/simd/canonical_math-inl.h"
 
@@ -107,7 +108,8 @@ float MaxOrInfinity(const float* x, int64_t n) {
   const FloatVector infinity = hn::Set(kFloat, kInfinity);
   FloatVector max0 = hn::Neg(infinity);
   FloatVector max1 = max0;
-  // Not (value < infinity) catches NaN too; the blend keeps it as infinity, which no later value replaces.
+  // Not (value < infinity) catches NaN too; the blend keeps it as infinity, which no later value
+  // replaces.
   const auto update = [infinity](FloatVector max, FloatVector value) HWY_ATTR {
     return hn::Max(max, hn::IfThenElse(hn::Lt(value, infinity), value, infinity));
   };
