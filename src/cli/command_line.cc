@@ -82,6 +82,8 @@ int Dispatch(int argc, char** argv) {
   subcommands.push_back(
       Add(app, "inspect", "Show a model file: metadata, tensors, memory", AddInspectCommand));
   subcommands.push_back(Add(app, "tokenize", "Turn text into token ids", AddTokenizeCommand));
+  subcommands.push_back(
+      Add(app, "bench", "Measure speed, and what the cache is worth", AddBenchCommand));
 
   if (RefuseUnknownSubcommand(app, argc, argv)) return kExitUsage;
 

@@ -26,5 +26,6 @@ std::unique_ptr<Command> AddRunCommand(CLI::App& app);
 std::unique_ptr<Command> AddChatCommand(CLI::App& app);
 std::unique_ptr<Command> AddInspectCommand(CLI::App& app);
 std::unique_ptr<Command> AddTokenizeCommand(CLI::App& app);
+std::unique_ptr<Command> AddBenchCommand(CLI::App& app);
 
 }  // namespace octavo::cli

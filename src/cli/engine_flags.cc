@@ -128,8 +128,9 @@ void EngineFlags::AddHowOptions(CLI::App& app) {
             "Instruction set of the kernels (default auto)");
   AddNumber(app, "--block-size", options_.cache.block_size,
             "Tokens per cache block: 8, 16, 32, 64, 128 or 256 (default 16)");
-  AddNumber(app, "--max-num-batched-tokens", options_.scheduler.max_num_batched_tokens,
-            "Prompt tokens computed in one step (default 512)");
+  AddNumber(
+      app, "--max-num-batched-tokens", options_.scheduler.max_num_batched_tokens,
+      "Prompt tokens computed in one step (default: about half a second of work, at most 512)");
   AddChoice(app, "--kv-cache", options_.cache.mode,
             {{"paged", KvCacheMode::kPaged},
              {"contiguous", KvCacheMode::kContiguous},
@@ -137,15 +138,20 @@ void EngineFlags::AddHowOptions(CLI::App& app) {
             "Organisation of the cache (default paged)");
 }
 
-Result<std::unique_ptr<Engine>> EngineFlags::Load() {
+Result<EngineOptions> EngineFlags::Options() const {
   Result<std::string> path = FindModel(options_.model.path);
   if (!path.ok()) return path.status();
-  options_.model.path = *path;
+  EngineOptions options = options_;
+  options.model.path = *path;
+  return options;
+}
+
+Result<std::unique_ptr<Engine>> EngineFlags::Load() {
+  Result<EngineOptions> options = Options();
+  if (!options.ok()) return options.status();
   LoadProgress progress(StderrIsTerminal());
-  options_.on_load_progress = [&progress](double share) { progress.Show(share); };
-  Result<std::unique_ptr<Engine>> engine = Engine::Create(options_);
-  options_.on_load_progress = nullptr;
-  return engine;
+  options->on_load_progress = [&progress](double share) { progress.Show(share); };
+  return Engine::Create(*options);
 }
 
 }  // namespace octavo::cli

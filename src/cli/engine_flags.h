@@ -18,6 +18,9 @@ class EngineFlags {
  public:
   void AddTo(CLI::App& app);
 
+  // What was asked for, with the model's path found; for a command that makes engines of its own.
+  Result<EngineOptions> Options() const;
+
   // Finds the model (-m, OCTAVO_MODEL, the fetched default) and loads it.
   Result<std::unique_ptr<Engine>> Load();
 

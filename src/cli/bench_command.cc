@@ -1,0 +1,189 @@
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/cache_bench.h"
+#include "bench/latency_bench.h"
+#include "cli/commands.h"
+#include "cli/engine_flags.h"
+#include "cli/option_values.h"
+#include "cli/streams.h"
+
+namespace octavo::cli {
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  octavo bench latency --input-len 512 --output-len 128
+  octavo bench cache
+)";
+
+// One stream's prefill and decode.
+class LatencyBench {
+ public:
+  explicit LatencyBench(CLI::App& app) {
+    AddNumber(app, "--input-len", options_.input_len, "Prompt tokens (default 512)");
+    AddNumber(app, "--output-len", options_.output_len, "Output tokens, at least 2 (default 128)");
+    AddNumber(app, "--repeat", options_.repeat, "Runs, of which the median is shown (default 3)");
+    app.add_flag("--json", json_, "Print one JSON object");
+    engine_flags_.AddTo(app);
+  }
+
+  Status Run() {
+    Result<std::unique_ptr<Engine>> engine = engine_flags_.Load();
+    if (!engine.ok()) return engine.status();
+    const Result<bench::LatencyResult> result = bench::MeasureLatency(**engine, options_);
+    if (!result.ok()) return result.status();
+    return WriteStdout(json_ ? ToJson((*engine)->model_info(), *result)
+                             : ToText((*engine)->model_info(), *result));
+  }
+
+ private:
+  static boost::json::object RunJson(const bench::LatencyRun& run) {
+    return {{"prefill_tokens_per_s", run.prefill_tokens_per_s},
+            {"ttft_s", run.ttft_s},
+            {"decode_tokens_per_s", run.decode_tokens_per_s}};
+  }
+  std::string ToJson(const ModelInfo& info, const bench::LatencyResult& result) const {
+    boost::json::array runs;
+    for (const bench::LatencyRun& run : result.runs) runs.push_back(RunJson(run));
+    boost::json::object object = RunJson(result.median);
+    object["input_len"] = options_.input_len;
+    object["output_len"] = options_.output_len;
+    object["threads"] = info.threads;
+    object["simd"] = info.simd;
+    object["runs"] = std::move(runs);
+    return boost::json::serialize(object) + "\n";
+  }
+  std::string ToText(const ModelInfo& info, const bench::LatencyResult& result) const {
+    return fmt::format(
+        "{} threads, {}; {} prompt and {} output tokens, median of {}\n"
+        "prefill {:9.1f} tokens/s   first token {:.3f} s\n"
+        "decode  {:9.1f} tokens/s   {:.2f} ms a token\n",
+        info.threads, info.simd, options_.input_len, options_.output_len, result.runs.size(),
+        result.median.prefill_tokens_per_s, result.median.ttft_s, result.median.decode_tokens_per_s,
+        1e3 / result.median.decode_tokens_per_s);
+  }
+
+  bench::LatencyOptions options_;
+  EngineFlags engine_flags_;
+  bool json_ = false;
+};
+
+// Generation with and without a KV cache, and memory with and without blocks.
+class CacheBench {
+ public:
+  explicit CacheBench(CLI::App& app) {
+    app.add_option("--lengths", lengths_, "Context lengths in tokens (default 64,256,1024,4096)")
+        ->delimiter(',')
+        ->type_name("N,...");
+    app.add_flag("--json", json_, "Print one JSON object");
+    engine_flags_.AddTo(app);
+  }
+
+  Status Run() {
+    for (int32_t length : lengths_) {
+      if (length < 2) {
+        return Status::InvalidArgument(
+            fmt::format("--lengths holds {}, but must be at least 2", length));
+      }
+    }
+    Result<EngineOptions> options = engine_flags_.Options();
+    if (!options.ok()) return options.status();
+    if (!json_) {
+      WriteStdout(
+          "context   with cache        without cache     gain\n"
+          " tokens   tokens/s  ms/token  tokens/s  ms/token\n")
+          .ok();
+    }
+    const Result<std::vector<bench::CacheSpeed>> speeds = bench::MeasureCacheSpeed(
+        *options, lengths_, [this](const bench::CacheSpeed& row) { ShowRow(row); });
+    if (!speeds.ok()) return speeds.status();
+    const bench::CacheUtilization utilization =
+        bench::MeasureUtilization(options->cache.block_size, kNumSequences, kShortest, kLongest);
+    return WriteStdout(json_ ? ToJson(*speeds, utilization) : ToText(*speeds, utilization));
+  }
+
+ private:
+  static constexpr int32_t kNumSequences = 64;
+  static constexpr int32_t kShortest = 64;
+  static constexpr int32_t kLongest = 1024;
+
+  void ShowRow(const bench::CacheSpeed& row) const {
+    if (json_) return;
+    WriteStdout(fmt::format("{:7}  {:9.1f} {:9.2f} {:9.2f} {:9.1f}  {:7.1f}x\n", row.num_tokens,
+                            row.cached_tokens_per_s, 1e3 / row.cached_tokens_per_s,
+                            row.uncached_tokens_per_s, 1e3 / row.uncached_tokens_per_s,
+                            row.cached_tokens_per_s / row.uncached_tokens_per_s))
+        .ok();
+  }
+  static std::string ToJson(const std::vector<bench::CacheSpeed>& speeds,
+                            const bench::CacheUtilization& utilization) {
+    boost::json::array rows;
+    for (const bench::CacheSpeed& row : speeds) {
+      rows.push_back({{"num_tokens", row.num_tokens},
+                      {"cached_tokens_per_s", row.cached_tokens_per_s},
+                      {"uncached_tokens_per_s", row.uncached_tokens_per_s}});
+    }
+    const boost::json::object object{{"speed", std::move(rows)},
+                                     {"memory",
+                                      {{"num_sequences", utilization.num_sequences},
+                                       {"mean_tokens", utilization.mean_tokens},
+                                       {"reserved_tokens_each", utilization.reserved_tokens_each},
+                                       {"contiguous_utilization", utilization.contiguous},
+                                       {"paged_utilization", utilization.paged}}}};
+    return boost::json::serialize(object) + "\n";
+  }
+  std::string ToText(const std::vector<bench::CacheSpeed>& speeds,
+                     const bench::CacheUtilization& utilization) const {
+    const bench::CacheSpeed& first = speeds.front();
+    const bench::CacheSpeed& last = speeds.back();
+    return fmt::format(
+        "\nfrom {} to {} tokens a step takes {:.1f} times as long with the cache, {:.1f} times "
+        "without\n"
+        "\nmemory of {} sequences of {} to {} tokens (mean {}), share that holds tokens:\n"
+        "  contiguous, {} tokens reserved each   {:5.1f} %\n"
+        "  paged, blocks on demand               {:5.1f} %\n",
+        first.num_tokens, last.num_tokens, first.cached_tokens_per_s / last.cached_tokens_per_s,
+        first.uncached_tokens_per_s / last.uncached_tokens_per_s, utilization.num_sequences,
+        kShortest, kLongest, utilization.mean_tokens, utilization.reserved_tokens_each,
+        100.0 * utilization.contiguous, 100.0 * utilization.paged);
+  }
+
+  std::vector<int32_t> lengths_ = {64, 256, 1024, 4096};
+  EngineFlags engine_flags_;
+  bool json_ = false;
+};
+
+class BenchCommand : public Command {
+ public:
+  explicit BenchCommand(CLI::App& app)
+      : latency_app_(app.add_subcommand("latency", "Prefill and decode speed of one stream")),
+        cache_app_(app.add_subcommand(
+            "cache", "Speed with and without a KV cache; memory contiguous and paged")),
+        latency_(*latency_app_),
+        cache_(*cache_app_) {
+    app.require_subcommand(1);
+    app.footer(kExamples);
+  }
+
+  Status Run() override { return latency_app_->parsed() ? latency_.Run() : cache_.Run(); }
+
+ private:
+  CLI::App* latency_app_;
+  CLI::App* cache_app_;
+  LatencyBench latency_;
+  CacheBench cache_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> AddBenchCommand(CLI::App& app) {
+  return std::make_unique<BenchCommand>(app);
+}
+
+}  // namespace octavo::cli

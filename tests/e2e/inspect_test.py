@@ -1,0 +1,33 @@
+"""`octavo inspect` on the default model, whose geometry is known."""
+
+import unittest
+
+import program
+from program import MODEL, octavo, parse_json
+
+
+class InspectTest(unittest.TestCase):
+    def test_json_reports_metadata_tensors_and_bytes_per_token(self):
+        done = octavo("inspect", MODEL, "--json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        report = parse_json(done.stdout)
+
+        self.assertEqual(report["metadata"]["general.architecture"], "llama")
+        self.assertEqual(report["metadata"]["tokenizer.ggml.tokens"]["length"], 49152)
+        self.assertEqual(len(report["tensors"]), 272)
+        self.assertEqual(sum(tensor["dtype"] == "Q4_1" for tensor in report["tensors"]), 210)
+        geometry = {key: report["model"][key] for key in ("num_layers", "num_heads", "num_kv_heads", "head_dim")}
+        self.assertEqual(geometry, {"num_layers": 30, "num_heads": 9, "num_kv_heads": 3, "head_dim": 64})
+        # 2 (K and V) x 30 layers x 3 KV heads x 64 x element bytes
+        self.assertEqual(report["kv_bytes_per_token"], {"float32": 46080, "float16": 23040, "bfloat16": 23040})
+        self.assertEqual(report["memory"]["kv_cache"], 23040 * 8192)
+
+    def test_text_shows_the_same(self):
+        done = octavo("inspect", MODEL)
+        self.assertEqual(done.returncode, 0)
+        for words in (b"llama.block_count", b"blk.0.attn_q.weight", b"23040", b"kv_cache"):
+            self.assertIn(words, done.stdout)
+
+
+if __name__ == "__main__":
+    program.main()

@@ -1,0 +1,119 @@
+"""`octavo run`: the JSON's shape, which is a promise, and what the options do to it."""
+
+import math
+import unittest
+
+import program
+from program import MODEL, octavo, run_json
+
+GREEDY = ("--temperature", "0")
+PROMPT = "The capital of France is"
+
+
+class RunTest(unittest.TestCase):
+    def test_the_object_has_every_field_it_promises(self):
+        result = run_json("-p", PROMPT, *GREEDY, "--max-tokens", "4")
+
+        self.assertIsInstance(result["model"], str)
+        self.assertEqual(result["prompt_token_ids"], [504, 3575, 282, 4649, 314])
+        (output,) = result["outputs"]
+        self.assertEqual(set(output), {"index", "text", "token_ids", "finish_reason", "stop_reason"})
+        self.assertEqual(output["index"], 0)
+        self.assertTrue(output["text"].startswith(" Paris"), output["text"])
+        self.assertEqual(len(output["token_ids"]), 4)
+        self.assertEqual((output["finish_reason"], output["stop_reason"]), ("length", None))
+        self.assertEqual(result["usage"], {"prompt_tokens": 5, "completion_tokens": 4, "total_tokens": 9,
+                                           "prompt_tokens_details": {"cached_tokens": 0}})
+        self.assertEqual(set(result["timing"]), {"load_s", "prefill_s", "ttft_s", "decode_s", "prefill_tokens_per_s",
+                                                 "decode_tokens_per_s"})
+        self.assertTrue(all(value > 0 for value in result["timing"].values()), result["timing"])
+        tags = ["weights", "kv_cache", "activations", "tokenizer", "scratch", "other"]
+        self.assertEqual(result["memory"]["total"], sum(result["memory"][tag] for tag in tags))
+        self.assertGreater(result["memory"]["weights"], 90_000_000)
+
+    def test_logprobs_are_parallel_arrays(self):
+        result = run_json("-p", PROMPT, *GREEDY, "--max-tokens", "3", "--logprobs", "2", "--prompt-logprobs", "1")
+
+        logprobs = result["outputs"][0]["logprobs"]
+        self.assertEqual(set(logprobs), {"tokens", "token_ids", "token_logprobs", "top_logprobs", "top_token_ids",
+                                         "text_offset"})
+        self.assertEqual(logprobs["token_ids"], result["outputs"][0]["token_ids"])
+        self.assertEqual("".join(logprobs["tokens"]), result["outputs"][0]["text"])
+        for position, chosen in enumerate(logprobs["token_logprobs"]):
+            top = logprobs["top_logprobs"][position]
+            self.assertEqual(len(top), 2)
+            self.assertEqual(chosen, max(top.values()))  # greedy
+            self.assertLess(sum(map(math.exp, top.values())), 1.0 + 1e-6)
+            self.assertEqual(logprobs["text_offset"][position], len("".join(logprobs["tokens"][:position])))
+        prompt = result["prompt_logprobs"]
+        self.assertEqual(prompt["token_ids"], result["prompt_token_ids"])
+        self.assertIsNone(prompt["token_logprobs"][0])
+        self.assertTrue(all(value < 0 for value in prompt["token_logprobs"][1:]))
+
+    def test_all_logprobs_sum_to_one(self):
+        result = run_json("-p", PROMPT, *GREEDY, "--max-tokens", "1", "--logprobs", "-1")
+
+        self.assertEqual(len(result["outputs"][0]["logprobs"]["top_token_ids"][0]), 49152)
+        total = sum(map(math.exp, result["outputs"][0]["logprobs"]["top_logprobs"][0].values()))
+        self.assertAlmostEqual(total, 1.0, places=3)  # a few spellings occur twice
+
+    def test_a_prompt_is_the_same_as_text_file_and_ids(self):
+        arguments = (*GREEDY, "--max-tokens", "6")
+        from_text = run_json("-p", PROMPT, *arguments)
+        from_stdin = run_json("--prompt-file", "-", *arguments, stdin=PROMPT.encode())
+        ids = ",".join(map(str, from_text["prompt_token_ids"]))
+        from_ids = run_json("--prompt-token-ids", ids, *arguments)
+
+        self.assertEqual(from_text["outputs"], from_stdin["outputs"])
+        self.assertEqual(from_text["outputs"], from_ids["outputs"])
+
+    def test_chat_uses_the_template_and_ends_by_itself(self):
+        result = run_json("--chat", "-p", "Say hello.", *GREEDY, "--max-tokens", "60")
+
+        self.assertEqual(result["prompt_token_ids"][0], 1)  # <|im_start|>
+        self.assertEqual((result["outputs"][0]["finish_reason"], result["outputs"][0]["stop_reason"]), ("stop", None))
+        self.assertNotIn("<|im_end|>", result["outputs"][0]["text"])
+
+    def test_stop_strings_and_ids_say_what_stopped(self):
+        plain = run_json("-p", PROMPT, *GREEDY, "--max-tokens", "8")["outputs"][0]
+        by_text = run_json("-p", PROMPT, *GREEDY, "--max-tokens", "8", "--stop", "zzz", "--stop", "aris")["outputs"][0]
+        kept = run_json("-p", PROMPT, *GREEDY, "--max-tokens", "8", "--stop", "aris",
+                        "--include-stop-str-in-output")["outputs"][0]
+        second = plain["token_ids"][1]
+        by_id = run_json("-p", PROMPT, *GREEDY, "--max-tokens", "8", "--stop-token-ids", f"5,{second}")["outputs"][0]
+
+        self.assertEqual((by_text["text"], by_text["finish_reason"], by_text["stop_reason"]), (" P", "stop", "aris"))
+        self.assertEqual(kept["text"], " Paris")
+        self.assertEqual((by_id["finish_reason"], by_id["stop_reason"]), ("stop", second))
+
+    def test_a_bias_of_100_makes_a_token_win(self):
+        result = run_json("-p", PROMPT, *GREEDY, "--max-tokens", "2", "--logit-bias", "1000=100")
+
+        self.assertEqual(result["outputs"][0]["token_ids"], [1000, 1000])
+
+    def test_a_seed_repeats_a_sample(self):
+        arguments = ("-p", "Once upon a time", "--max-tokens", "12")
+        first = run_json(*arguments, "--seed", "11")
+        again = run_json(*arguments, "--seed", str(first["seed"]))
+        other = run_json(*arguments, "--seed", "12")
+
+        self.assertEqual(first["outputs"], again["outputs"])
+        self.assertNotEqual(first["outputs"], other["outputs"])
+
+    def test_a_drawn_seed_is_reported_and_repeats_the_sample(self):
+        first = run_json("-p", "Once upon a time", "--max-tokens", "6")
+        again = run_json("-p", "Once upon a time", "--max-tokens", "6", "--seed", str(first["seed"]))
+
+        self.assertEqual(first["outputs"], again["outputs"])
+
+    def test_streamed_text_equals_the_object_s(self):
+        arguments = ("-p", "Translate to Chinese: hello", *GREEDY, "--max-tokens", "24")
+        streamed = octavo("run", "-m", MODEL, *arguments)
+
+        self.assertEqual(streamed.returncode, 0)
+        self.assertEqual(streamed.stdout.decode(), run_json(*arguments)["outputs"][0]["text"] + "\n")
+        self.assertIn("output 24 tokens", streamed.stderr)
+
+
+if __name__ == "__main__":
+    program.main()
