@@ -7,7 +7,6 @@ int main(int argc, char** argv) {
   options.model.path = argc > 1 ? argv[1] : "model.gguf";
   auto engine = octavo::Engine::Create(options);
   if (!engine.ok()) return std::fprintf(stderr, "%s\n", engine.status().message().c_str()), 1;
-
   octavo::SamplingParams params;
   params.temperature = 0.0f;
   auto output = (*engine)->Generate("The capital of France is", params);
