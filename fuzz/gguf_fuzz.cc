@@ -1,5 +1,6 @@
-// Feeds arbitrary bytes to the GGUF reader and uses all that it gives out: every accessor on every key, every array's ends, the
-// decoder on small tensors. An input that starts with "SPLT" is a u32 with the first shard's size, then two shards.
+// Feeds arbitrary bytes to the GGUF reader and uses all that it gives out: every accessor on every
+// key, every array's ends, the decoder on small tensors. An input that starts with "SPLT" is a u32
+// with the first shard's size, then two shards.
 
 #include <algorithm>
 #include <cstddef>
