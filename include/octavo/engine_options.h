@@ -33,25 +33,30 @@ enum class KvCacheMode {
 enum class SimdLevel { kAuto, kReference, kAvx2, kAvx512, kNeon };
 
 struct ModelOptions {
-  std::string path;                         // a GGUF file, or the first shard of a split one
-  std::optional<int32_t> max_model_len;     // tokens, prompt and output; absent = the model's context, or what memory allows
+  std::string path;  // a GGUF file, or the first shard of a split one
+  std::optional<int32_t>
+      max_model_len;  // tokens, prompt and output; absent = the model's context, or what memory allows
   ComputeType compute = ComputeType::kInt8;
 };
 
 struct CacheOptions {
-  int32_t block_size = 16;                  // tokens; 8, 16, 32, 64, 128 or 256
+  int32_t block_size = 16;  // tokens; 8, 16, 32, 64, 128 or 256
   KvCacheDtype dtype = KvCacheDtype::kAuto;
   KvCacheMode mode = KvCacheMode::kPaged;
-  std::optional<int64_t> kv_cache_memory_bytes;  // absent: sized for one sequence of max_model_len tokens
-  double gpu_memory_utilization = 0.92;     // share of min(RAM, cgroup limit) that everything together may use; (0, 1]
+  std::optional<int64_t>
+      kv_cache_memory_bytes;  // absent: sized for one sequence of max_model_len tokens
+  double gpu_memory_utilization =
+      0.92;  // share of min(RAM, cgroup limit) that everything together may use; (0, 1]
 };
 
 struct SchedulerOptions {
-  std::optional<int32_t> max_num_batched_tokens;  // prefill chunk in tokens, >= 1; absent = 512
+  std::optional<int32_t>
+      max_num_batched_tokens;  // prefill chunk in tokens, 1 to 16384; absent = about half
+                               // a second of work on this machine, at most 512
 };
 
 struct DeviceOptions {
-  std::optional<int32_t> threads;           // 1 to 256; absent = the processors this process may use
+  std::optional<int32_t> threads;  // 1 to 256; absent = the processors this process may use
   SimdLevel simd = SimdLevel::kAuto;
 };
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/cache_bench.h"
-#include "bench/latency_bench.h"
+#include "bench/cache_value.h"
+#include "bench/latency.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
 #include "cli/option_values.h"

@@ -167,8 +167,10 @@ FinishReason Generation::EmitToken(Sequence& sequence, const DeltaCallback& on_d
 
   const bool go_on = !on_delta || on_delta({output_.index, update.text, std::span(&*token, 1),
                                             update.finish_reason});
-  if (update.finish_reason == FinishReason::kNone && (!go_on || aborted())) {
-    return EndEarly(FinishReason::kAbort, go_on ? on_delta : nullptr);
+  if (!go_on)
+    return FinishReason::kAbort;  // the caller wants no more, so what is held back is dropped
+  if (update.finish_reason == FinishReason::kNone && aborted()) {
+    return EndEarly(FinishReason::kAbort, on_delta);
   }
   return update.finish_reason;
 }

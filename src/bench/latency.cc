@@ -1,4 +1,4 @@
-#include "bench/latency_bench.h"
+#include "bench/latency.h"
 
 #include <fmt/format.h>
 

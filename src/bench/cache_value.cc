@@ -1,4 +1,4 @@
-#include "bench/cache_bench.h"
+#include "bench/cache_value.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "base/check.h"
-#include "bench/latency_bench.h"
+#include "bench/latency.h"
 #include "octavo/engine.h"
 #include "octavo/kvcache/block_pool.h"
 #include "octavo/kvcache/block_table.h"
