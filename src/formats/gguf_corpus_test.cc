@@ -1,4 +1,5 @@
-// Files that the PyPI package `gguf` wrote (tests/tools/make_gguf_cases.py), which are also the fuzzer's seeds.
+// Files that the PyPI package `gguf` wrote (tests/tools/make_gguf_cases.py), which are also the
+// fuzzer's seeds.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
