@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/check.h"
 #include "kernels/arithmetic_version.h"
 #include "kernels/canonical_math.h"
 #include "kernels/kernel_sets.h"
@@ -127,6 +128,8 @@ void AttendTile(const PagedKvView& view, int64_t kv_head, const float* q, float 
 
 void AttendChunk(const PagedKvView& view, const QueryRows& rows, int64_t kv_head, int64_t row_begin,
                  int64_t row_end, int64_t chunk, float* /*scratch*/, float* partials) {
+  OCTAVO_DCHECK(rows.first_position + row_begin >= chunk * kAttentionChunkTokens,
+                "a row sees nothing of the chunk");
   const int64_t head_dim = view.head_dim;
   const int64_t chunk_begin = chunk * kAttentionChunkTokens;
   for (int64_t row = row_begin; row < row_end; ++row) {

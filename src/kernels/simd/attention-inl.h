@@ -311,6 +311,8 @@ void AttendChunkOf(const ChunkCall& call) {
 
 void AttendChunk(const PagedKvView& view, const QueryRows& rows, int64_t kv_head, int64_t row_begin,
                  int64_t row_end, int64_t chunk, float* scratch, float* partials) {
+  OCTAVO_DCHECK(rows.first_position + row_begin >= chunk * kAttentionChunkTokens,
+                "a row sees nothing of the chunk");
   const auto attend = view.dtype == KvDtype::kFloat32   ? AttendChunkOf<float>
                       : view.dtype == KvDtype::kFloat16 ? AttendChunkOf<hwy::float16_t>
                                                         : AttendChunkOf<hwy::bfloat16_t>;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "base/check.h"
 #include "kernels/kernel_sets.h"
 #include "kernels/simd/targets.h"
 
