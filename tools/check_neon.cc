@@ -75,7 +75,7 @@ void CheckFormat(tensor::DType dtype, quant::WeightKind kind) {
   const MatMulKernels reference = kernels::ReferenceMatMul();
   const MatMulKernels neon = kernels::NeonMatMul();
   const RandomMatrix matrix(dtype, {37, num_inputs}, kind, 12);
-  for (const int64_t rows : {1, 2, 3, 4, 5, 13}) {
+  for (const int64_t rows : {1, 2, 3, 4, 5, 13, 33}) {
     Rows x(reference, rows, num_inputs);
     Rows y(neon, rows, num_inputs);
     if (x.codes != y.codes || x.half_sums != y.half_sums) ++failures;

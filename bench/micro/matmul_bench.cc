@@ -1,6 +1,6 @@
-// The matrix products on the shapes of SmolLM2-135M, one thread. Rates are per second of processor time.
-//   GB/s: packed weight bytes; GOP/s: two operations per multiply-accumulate.
-// Weights come from a ring of matrices that exceeds the L2 cache, as in a model.
+// The matrix products on the shapes of SmolLM2-135M, one thread. Rates are per second of processor
+// time. GB/s: packed weight bytes; GOP/s: two operations per multiply-accumulate. Weights come from
+// a ring of matrices that exceeds the L2 cache, as in a model.
 
 #include <benchmark/benchmark.h>
 

@@ -1,4 +1,5 @@
-// What one thread of this machine reaches at best, to compare the kernels with: reading memory, and multiplying in registers.
+// What one thread of this machine reaches at best, to compare the kernels with: reading memory, and
+// multiplying in registers.
 
 #include <benchmark/benchmark.h>
 
@@ -20,7 +21,8 @@ void ReadMemory(benchmark::State& state) {
   uint64_t sum = 0;
   for (auto _ : state) {
     for (size_t i = 0; i < data.size(); i += 8) {
-      // One load per cache line would overstate the rate of a kernel that reads it all: read both halves of each.
+      // One load per cache line would overstate the rate of a kernel that reads it all: read both
+      // halves of each.
       sum += data[i] ^ data[i + 4];
     }
     benchmark::DoNotOptimize(sum);

@@ -1,8 +1,10 @@
 #pragma once
 
-// Purpose:    the sub-tables of each instruction set; kernel_table.cc joins them. Each is defined in the translation unit of its
-//             operation: reference/{matmul,row_ops,attention}.cc and simd/{matmul,row_ops,attention}.cc.
-// Threading:  pure. Asking for a table runs on any processor; calling its kernels needs the instruction set.
+// Purpose:    the sub-tables of each instruction set; kernel_table.cc joins them. Each is defined
+//             in the translation unit of its operation: reference/{matmul,row_ops,attention}.cc and
+//             simd/{matmul,row_ops,attention}.cc.
+// Threading:  pure. Asking for a table runs on any processor; calling its kernels needs the
+//             instruction set.
 
 #include "kernels/attention.h"
 #include "kernels/matmul.h"

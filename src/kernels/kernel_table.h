@@ -1,10 +1,13 @@
 #pragma once
 
-// Purpose:    the kernels of one instruction set as a table of functions, chosen once per engine. The reference table is the
-//             law (docs/contracts/arithmetic.md); every other table equals it bit for bit on every input.
+// Purpose:    the kernels of one instruction set as a table of functions, chosen once per engine.
+//             The reference table is the law (docs/contracts/arithmetic.md); every other table
+//             equals it bit for bit on every input.
 // Ownership:  tables are constants; kernels own nothing and allocate nothing.
-// Threading:  pure functions of their arguments: any number of threads may call them on disjoint outputs.
-// Invariants: output elements depend on their own input row alone, never on num_rows or on how a range is split.
+// Threading:  pure functions of their arguments: any number of threads may call them on disjoint
+//             outputs.
+// Invariants: output elements depend on their own input row alone, never on num_rows or on how a
+//             range is split.
 
 #include <string_view>
 
@@ -23,8 +26,9 @@ struct KernelTable {
 
 enum class Isa { kReference, kAvx2, kAvx512, kNeon };
 
-// The table of `isa`, or null when this processor cannot run it or this build does not hold it. kAvx512 needs F, BW, DQ, VL,
-// VBMI, VNNI (Ice Lake, Zen 4 and later); kAvx2 needs AVX2, FMA and F16C, and so does kReference on x86-64.
+// The table of `isa`, or null when this processor cannot run it or this build does not hold it.
+// kAvx512 needs F, BW, DQ, VL, VBMI, VNNI (Ice Lake, Zen 4 and later); kAvx2 needs AVX2, FMA and
+// F16C, and so does kReference on x86-64.
 const KernelTable* FindKernels(Isa isa);
 
 // The fastest table of this processor, or null below the floor (x86-64-v3, or any 64-bit Arm).

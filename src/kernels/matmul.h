@@ -1,8 +1,10 @@
 #pragma once
 
-// Purpose:    y[num_rows, num_outputs] = x[num_rows, num_inputs] * W^T for weights in their packed form.
+// Purpose:    y[num_rows, num_outputs] = x[num_rows, num_inputs] * W^T for weights in their packed
+//             form.
 // Threading:  pure; callers split the outputs by panels among threads.
-// Invariants: arithmetic.md A2 (float32) and A4 (int8); an element of y depends on its row of x and its row of W only.
+// Invariants: arithmetic.md A2 (float32) and A4 (int8); an element of y depends on its row of x and
+//             its row of W only.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,11 +15,11 @@ namespace octavo::kernels {
 
 // Rows of quantised activations (arithmetic.md A3); all arrays are row-major and contiguous.
 struct QuantizedRows {
-  int8_t* codes;        // [num_rows, num_inputs]
-  float* scales;        // [num_rows, num_inputs / 32]
-  float* scaled_sums;   // [num_rows, num_inputs / 32]
-  int16_t* half_sums;   // [num_rows, num_inputs / 16]
-  int64_t num_inputs;   // a multiple of 32
+  int8_t* codes;       // [num_rows, num_inputs]
+  float* scales;       // [num_rows, num_inputs / 32]
+  float* scaled_sums;  // [num_rows, num_inputs / 32]
+  int16_t* half_sums;  // [num_rows, num_inputs / 16]
+  int64_t num_inputs;  // a multiple of 32
 };
 
 // A half-open range of panels (16 outputs each) of the matrix.
@@ -27,15 +29,15 @@ struct PanelRange {
 };
 
 struct MatMulKernels {
-  // REQUIRES: w.is_quantized(). `out` [num_rows, out_stride]: element (r, o) is written for every output o < num_outputs of
-  // the panels in range, and no other.
+  // REQUIRES: w.is_quantized(). `out` [num_rows, out_stride]: element (r, o) is written for every
+  // output o < num_outputs of the panels in range, and no other.
   void (*int8)(const quant::PackedMatrixView& w, const QuantizedRows& x, int64_t num_rows,
                PanelRange range, float* out, int64_t out_stride);
   // Any packed format. `x` [num_rows, x_stride].
   void (*float32)(const quant::PackedMatrixView& w, const float* x, int64_t x_stride,
                   int64_t num_rows, PanelRange range, float* out, int64_t out_stride);
-  // Quantises elements [begin, end) of one row into row `row` of `out`. REQUIRES: begin and end are multiples of 32;
-  // `x` points at the row's element 0.
+  // Quantises elements [begin, end) of one row into row `row` of `out`. REQUIRES: begin and end are
+  // multiples of 32; `x` points at the row's element 0.
   void (*quantize_row)(const float* x, int64_t begin, int64_t end, int64_t row,
                        const QuantizedRows& out);
 };

@@ -159,6 +159,18 @@ TEST_P(MatMulTest, TwinsEqualTheReferenceForEveryNumberOfRows) {
   }
 }
 
+TEST_P(MatMulTest, TwinsEqualTheReferenceForManyRowsAndInputs) {
+  const uint32_t seed = 7004;
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  // More rows than are unpacked together, and more inputs than one expanded run holds; then more
+  // than one block of rows.
+  const RandomMatrix wide(GetParam(), {35, 2304}, WeightKind::kUsual, seed);
+  for (const int64_t rows : {31, 32, 33, 47, 48, 49, 121}) {
+    Activations x(rows, 2304, seed);
+    ExpectTwinsEqualReference({wide.view(), x, rows, {0, 3}, 35});
+  }
+}
+
 TEST_P(MatMulTest, TwinsEqualTheReferenceOnOddShapes) {
   const uint32_t seed = 7002;
   SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -90,7 +90,8 @@ void SplitQ3_K(const uint8_t* block, BlockParts* parts) {
   }
 }
 
-// 128 bytes of nibbles: each 32 bytes hold 32 elements in the low ones and the next 32 in the high ones.
+// 128 bytes of nibbles: each 32 bytes hold 32 elements in the low ones and the next 32 in the high
+// ones.
 void SplitKNibbles(const uint8_t* bytes, uint8_t* codes) {
   for (int part = 0; part < 4; ++part) {
     for (int l = 0; l < 32; ++l) {

@@ -1,6 +1,7 @@
 #pragma once
 
-// Purpose:    one stored block of a format, taken apart: the codes as packed (unsigned), and the integer scales of a K-format.
+// Purpose:    one stored block of a format, taken apart: the codes as packed (unsigned), and the
+//             integer scales of a K-format.
 // Threading:  pure.
 
 #include <cstddef>

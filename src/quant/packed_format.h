@@ -1,16 +1,18 @@
 #pragma once
 
-// Purpose:    the bytes of a packed panel (16 outputs), which packing writes and the product kernels read.
+// Purpose:    the bytes of a packed panel (16 outputs), which packing writes and the product
+//             kernels read.
 // Ownership:  plain data.
 // Threading:  any.
-// Invariants: F32, F16 and BF16: the elements [num_inputs][16], padded to 64 bytes.
-//             Quantised formats: a scale section, padded to 64 bytes, then a code section of num_inputs / 32 groups.
-//             A group of codes is a sequence of 64-byte vectors: byte 4 o + i of a vector belongs to output o and input i of four
-//             consecutive inputs (a quad). 8-bit codes: vector t holds quad t (0..7). 4-bit codes: vector t (0..3) holds quad t
-//             in the low nibbles and quad t + 4 in the high ones. Codes are unsigned: q = code - code_offset, or for IQ4_NL
-//             q = kIq4NlValues[code].
-//             Scale section: formats with a scale per 32 weights: per group, FP16 d[16] and, with a minimum, FP16 m[16].
-//             K-formats: per superblock (256 inputs), FP16 d[16]; with a minimum, FP16 dmin[16]; then int8 scales
+// Invariants: F32, F16 and BF16: the elements [num_inputs][16], padded to 64 bytes. Quantised
+//             formats: a scale section, padded to 64 bytes, then a code section of num_inputs / 32
+//             groups. A group of codes is a sequence of 64-byte vectors: byte 4 o + i of a vector
+//             belongs to output o and input i of four consecutive inputs (a quad). 8-bit codes:
+//             vector t holds quad t (0..7). 4-bit codes: vector t (0..3) holds quad t in the low
+//             nibbles and quad t + 4 in the high ones. Codes are unsigned: q = code - code_offset,
+//             or for IQ4_NL q = kIq4NlValues[code]. Scale section: formats with a scale per 32
+//             weights: per group, FP16 d[16] and, with a minimum, FP16 m[16]. K-formats: per
+//             superblock (256 inputs), FP16 d[16]; with a minimum, FP16 dmin[16]; then int8 scales
 //             [256 / sub_block][16] and, with a minimum, int8 minima [256 / sub_block][16].
 // See docs/decisions/0002-packed-weights.md for why there are two widths.
 

@@ -146,7 +146,8 @@ void PackPanel(const PanelJob& job) {
   }
 }
 
-// Zeroes what a full panel does not write: up to 62 bytes before the codes, or at the end of a panel of floats.
+// Zeroes what a full panel does not write: up to 62 bytes before the codes, or at the end of a
+// panel of floats.
 void ZeroPadding(const PanelJob& job, size_t panel_bytes) {
   const size_t codes =
       IsFloat(job.dtype)

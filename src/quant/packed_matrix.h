@@ -1,12 +1,14 @@
 #pragma once
 
-// Purpose:    a weight matrix [num_outputs, num_inputs] in the form that the product kernels read: panels of 16 outputs, interleaved
-//             so that one vector holds the same input of 16 outputs. The integer codes and scales are those of the file: packing
-//             moves bits, it never rounds.
+// Purpose:    a weight matrix [num_outputs, num_inputs] in the form that the product kernels read:
+//             panels of 16 outputs, interleaved so that one vector holds the same input of 16
+//             outputs. The integer codes and scales are those of the file: packing moves bits, it
+//             never rounds.
 // Ownership:  PackedMatrixView borrows; the caller owns the bytes.
 // Threading:  Pack works on a range of panels, so that threads may share the work.
-// Invariants: the last panel is padded with zero codes and zero scales; a panel's bytes are a multiple of 64 and start at a
-//             multiple of panel_bytes from `data`, which is 64-byte aligned.
+// Invariants: the last panel is padded with zero codes and zero scales; a panel's bytes are a
+//             multiple of 64 and start at a multiple of panel_bytes from `data`, which is 64-byte
+//             aligned.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,12 +33,13 @@ struct PackedMatrixView {
   }
 };
 
-// Bytes of one panel of a matrix with `num_inputs` columns. REQUIRES: num_inputs is a multiple of the format's block.
+// Bytes of one panel of a matrix with `num_inputs` columns. REQUIRES: num_inputs is a multiple of
+// the format's block.
 size_t PackedPanelBytes(tensor::DType dtype, int64_t num_inputs);
 
-// Packs panels [panel_begin, panel_end) of the matrix stored row-major at `stored` into `packed` (the matrix's first byte).
+// Packs panels [panel_begin, panel_end) of the matrix stored row-major at `stored` into `packed`
+// (the matrix's first byte).
 void PackPanels(tensor::DType dtype, int64_t num_outputs, int64_t num_inputs,
-                const std::byte* stored, std::byte* packed, int64_t panel_begin,
-                int64_t panel_end);
+                const std::byte* stored, std::byte* packed, int64_t panel_begin, int64_t panel_end);
 
 }  // namespace octavo::quant

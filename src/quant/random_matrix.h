@@ -26,7 +26,7 @@ inline constexpr tensor::DType kAllFormats[] = {
 enum class WeightKind {
   kUsual,     // random codes, scales of either sign around 1/64
   kAnyBits,   // every bit random: infinities, NaNs and subnormal scales included
-  kExtremes,  // codes all ones or all zeros, the largest finite scales
+  kExtremes,  // the largest and smallest codes, the largest finite scales
 };
 
 struct MatrixShape {
@@ -111,7 +111,9 @@ class RandomMatrix {
     if (kind_ == WeightKind::kAnyBits) return;
     if (IsFloat(dtype)) return FillFloats(dtype);
     if (kind_ == WeightKind::kExtremes) {
-      for (std::byte& byte : stored_) byte = random_() % 2 == 0 ? std::byte{0} : std::byte{255};
+      constexpr std::byte kBytes[] = {std::byte{0}, std::byte{0x7f}, std::byte{0x80},
+                                      std::byte{0xff}};
+      for (std::byte& byte : stored_) byte = kBytes[random_() % 4];
     }
     const ScaleOffsets offsets = OffsetsOf(dtype);
     const size_t block_bytes = tensor::Traits(dtype).block_bytes;

@@ -1,6 +1,7 @@
 #pragma once
 
-// Purpose:    reading packed matrices output by output: the plain way, for the reference kernels, embedding rows and tests.
+// Purpose:    reading packed matrices output by output: the plain way, for the reference kernels,
+//             embedding rows and tests.
 // Threading:  pure.
 
 #include <cstdint>
@@ -21,8 +22,9 @@ struct UnpackedGroup {
 // `output` may lie in the padding of the last panel. REQUIRES: w.is_quantized().
 UnpackedGroup UnpackGroup(const PackedMatrixView& w, int64_t output, int64_t group);
 
-// The float32 values (arithmetic.md A1) of inputs [begin, end) of one output (which may lie in the padding): what DecodeRow gives
-// for the stored row. out: [end - begin]. REQUIRES: of a quantised format, begin and end are multiples of 32.
+// The float32 values (arithmetic.md A1) of inputs [begin, end) of one output (which may lie in the
+// padding): what DecodeRow gives for the stored row. out: [end - begin]. REQUIRES: of a quantised
+// format, begin and end are multiples of 32.
 void UnpackRow(const PackedMatrixView& w, int64_t output, int64_t begin, int64_t end, float* out);
 
 }  // namespace octavo::quant

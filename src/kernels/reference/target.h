@@ -1,8 +1,9 @@
 #pragma once
 
-// Purpose:    OCTAVO_REFERENCE_BEGIN and _END enclose the reference kernels. On x86-64 they are compiled with FMA and F16C, so that
-//             std::fma is one instruction (it is exact either way). Include every other header before OCTAVO_REFERENCE_BEGIN: the
-//             inline functions of headers must stay baseline code.
+// Purpose:    OCTAVO_REFERENCE_BEGIN and _END enclose the reference kernels. On x86-64 they are
+//             compiled with FMA and F16C, so that std::fma is one instruction (it is exact either
+//             way). Include every other header before OCTAVO_REFERENCE_BEGIN: the inline functions
+//             of headers must stay baseline code.
 
 #if defined(__x86_64__) && defined(__clang__)
 #define OCTAVO_REFERENCE_BEGIN \

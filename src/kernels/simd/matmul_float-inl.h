@@ -1,5 +1,6 @@
-// Purpose:    A2's products: a panel group's weights are decoded for a run of inputs into a buffer that stays in L1, then all rows
-//             pass over it in register tiles of columns (kLanes outputs) x rows.
+// Purpose:    A2's products: a panel group's weights are decoded for a run of inputs into a buffer
+//             that stays in L1, then all rows pass over it in register tiles of columns (kLanes
+//             outputs) x rows.
 // Invariants: an element's chain runs over ascending inputs; between runs it rests in the output.
 
 #if defined(OCTAVO_KERNELS_SIMD_MATMUL_FLOAT_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -63,7 +64,8 @@ HWY_INLINE void DecodeGroup(const uint8_t* codes, const Vf (&factor)[2], const V
   }
 }
 
-// Inputs [begin, end) of column `index` into values[end - begin][16], at the column's lanes. begin and end: multiples of 32.
+// Inputs [begin, end) of column `index` into values[end - begin][16], at the column's lanes. begin
+// and end: multiples of 32.
 template <DType kType>
 void DecodeColumn(const PackedMatrixView& w, int64_t index, int64_t begin, int64_t end,
                   float* values) {
@@ -120,7 +122,8 @@ void WidenPanel(const PackedMatrixView& w, int64_t panel, int64_t begin, int64_t
   }
 }
 
-// Inputs [begin, end) of one panel as float32 [end - begin][16]: `buffer`, or the packed panel itself where it holds float32.
+// Inputs [begin, end) of one panel as float32 [end - begin][16]: `buffer`, or the packed panel
+// itself where it holds float32.
 const float* DecodedPanel(const PackedMatrixView& w, int64_t panel, int64_t begin, int64_t end,
                           float* buffer) {
   switch (w.dtype) {

@@ -1,5 +1,6 @@
-// Purpose:    reading packed panels (quant/packed_format.h) a column of lanes at a time: a column is the kLanes consecutive
-//             outputs that one vector holds; a panel has 1 (AVX-512), 2 (AVX2) or 4 (NEON) of them.
+// Purpose:    reading packed panels (quant/packed_format.h) a column of lanes at a time: a column
+//             is the kLanes consecutive outputs that one vector holds; a panel has 1 (AVX-512), 2
+//             (AVX2) or 4 (NEON) of them.
 
 #if defined(OCTAVO_KERNELS_SIMD_PANEL_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCTAVO_KERNELS_SIMD_PANEL_INL_H
@@ -53,7 +54,8 @@ HWY_INLINE Vi LoadBytes(const uint8_t* bytes) {
   return hn::PromoteTo(Di(), hn::LoadU(d8, reinterpret_cast<const int8_t*>(bytes)));
 }
 
-// Quad `t` (0..7) of the group at `codes`: unsigned codes whose value is code - BiasOf(), or the signed values q.
+// Quad `t` (0..7) of the group at `codes`: unsigned codes whose value is code - BiasOf(), or the
+// signed values q.
 template <DType kType, bool kUnsigned>
 HWY_INLINE V8 LoadCodes(const uint8_t* codes, int t) {
   constexpr PackedFormat kFormat = quant::PackedFormatOf(kType);

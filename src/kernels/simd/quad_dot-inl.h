@@ -1,5 +1,6 @@
-// Purpose:    the integer products of a vector of weight codes and a quad of activations (4 consecutive inputs), for one target.
-//             Lane i of a vector of codes holds the quad's 4 codes of output i.
+// Purpose:    the integer products of a vector of weight codes and a quad of activations (4
+//             consecutive inputs), for one target. Lane i of a vector of codes holds the quad's 4
+//             codes of output i.
 // Invariants: every sum is exact: see the bounds at each form.
 
 #if defined(OCTAVO_KERNELS_SIMD_QUAD_DOT_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -36,8 +37,9 @@ HWY_INLINE Vi BroadcastWord(const void* bytes) {
   return hn::Set(Di(), word);
 }
 
-// QuadDot<kMaxCode> multiplies unsigned codes up to kMaxCode (kUnsigned), or signed ones, by activations in [-127, 127].
-// Partial sums accumulate in `Sum` for up to kQuadsPerFlush quads; Flush widens them to the 32-bit sums.
+// QuadDot<kMaxCode> multiplies unsigned codes up to kMaxCode (kUnsigned), or signed ones, by
+// activations in [-127, 127]. Partial sums accumulate in `Sum` for up to kQuadsPerFlush quads;
+// Flush widens them to the 32-bit sums.
 #if HWY_TARGET == HWY_AVX3
 
 template <int kMaxCode>
@@ -57,7 +59,8 @@ HWY_INLINE Vi PairDot(Vi a, Vi b) { return Vi{_mm512_madd_epi16(a.raw, b.raw)}; 
 
 #elif HWY_TARGET == HWY_AVX2
 
-// vpmaddubsw adds two products into 16 bits: of codes up to 63 it takes at least two such sums, of codes up to 15 eight.
+// vpmaddubsw adds two products into 16 bits: of codes up to 63 it takes at least two such sums, of
+// codes up to 15 eight.
 template <int kMaxCode, bool kSmall = (kMaxCode <= 63)>
 struct QuadDot {
   using Sum = hn::Vec<hn::Repartition<int16_t, Di> >;
@@ -74,7 +77,8 @@ struct QuadDot {
   }
 };
 
-// Signed codes of 8 bits: |code| as the unsigned operand, its sign moved to the activation; 2 * 128 * 127 fits 16 bits.
+// Signed codes of 8 bits: |code| as the unsigned operand, its sign moved to the activation; 2 * 128
+// * 127 fits 16 bits.
 template <int kMaxCode>
 struct QuadDot<kMaxCode, false> {
   using Sum = Vi;

@@ -1,0 +1,298 @@
+// Purpose:    A4's products, one register tile of columns (kLanes outputs) x rows at a time, in the
+//             canonical order per element.
+// Invariants: a tile's integer sums of one group are exact, so their order is free; the float chain
+//             runs over ascending groups.
+
+#if defined(OCTAVO_KERNELS_SIMD_INT8_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef OCTAVO_KERNELS_SIMD_INT8_TILE_INL_H
+#undef OCTAVO_KERNELS_SIMD_INT8_TILE_INL_H
+#else
+#define OCTAVO_KERNELS_SIMD_INT8_TILE_INL_H
+#endif
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/matmul.h"
+#include "kernels/simd/panel-inl.h"
+#include "kernels/simd/target-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace octavo::kernels {
+namespace HWY_NAMESPACE {
+
+// The most rows of a tile: its sums and accumulators stay in registers.
+inline constexpr int kMaxTileRows = HWY_TARGET == HWY_AVX3 ? 6 : 4;
+
+// Rows from which codes are expanded first (measured: 16 rows lose a sixth by it, 128 rows gain 4
+// to 8 %). All tiles are then of the most rows or one fewer.
+inline constexpr int kExpandedRows = 8 * kMaxTileRows;
+inline constexpr int kMinExpandedTileRows = kMaxTileRows - 1;
+
+// Columns of a tile. One row is bound by memory: it takes one panel at a time, so that the weights
+// are read in their order.
+template <int kRows>
+constexpr int TileColumns() {
+  if (kRows == 1) return kColumnsPerPanel;
+  return HWY_TARGET == HWY_AVX2 ? 1 : 2;
+}
+
+// How far ahead of the weights in use a tile prefetches. One row: 4 KiB on (measured: 12 GB/s
+// without, 25 with 4 or 8 KiB, 17 with 2, where a plain read of the same memory reaches 26).
+// Several rows: the next tile's columns.
+template <int kRows>
+HWY_INLINE int64_t PrefetchDistance(size_t panel_bytes) {
+  if (kRows == 1) return 4096;
+  return static_cast<int64_t>(panel_bytes) * HWY_MAX(TileColumns<kRows>() / kColumnsPerPanel, 1);
+}
+
+// The rows of one tile, from the tile's first row on.
+struct TileRows {
+  const int8_t* codes;
+  const float* scales;
+  const float* scaled_sums;
+  const int16_t* half_sums;
+  int64_t num_inputs;
+
+  HWY_INLINE const int8_t* Codes(int row, int64_t group) const {
+    return codes + row * num_inputs + group * quant::kGroupInputs;
+  }
+  HWY_INLINE const int16_t* HalfSums(int row, int64_t group) const {
+    return half_sums + row * (num_inputs / 16) + group * 2;
+  }
+  HWY_INLINE int64_t Group(int row, int64_t group) const {
+    return row * (num_inputs / quant::kGroupInputs) + group;
+  }
+};
+
+HWY_INLINE TileRows TileRowsAt(const QuantizedRows& x, int64_t row) {
+  const int64_t groups = x.num_inputs / quant::kGroupInputs;
+  return {x.codes + row * x.num_inputs, x.scales + row * groups, x.scaled_sums + row * groups,
+          x.half_sums + row * groups * 2, x.num_inputs};
+}
+
+// One tile's weights and where its results go.
+template <int kColumns>
+struct TileColumnsOf {
+  Column columns[kColumns];
+  float* out[kColumns];       // row 0's first output of the column
+  int64_t lanes[kColumns];    // outputs to store
+  int64_t prefetch_distance;  // bytes; packed codes only
+  int64_t group_begin;        // the chains start here at 0, otherwise they go on from the output
+  int64_t group_end;
+};
+
+// Expanded codes of one column: per group 8 vectors of the operand.
+inline constexpr int64_t kExpandedGroupBytes = 8 * kLanes * 4;
+
+template <DType kType>
+using DotOf = QuadDot<LargestOperand<kType>()>;
+
+// Bytes from one group's codes to the next: packed for all columns of the panel, or expanded for
+// one.
+template <DType kType, bool kExpanded>
+constexpr int64_t GroupBytes() {
+  if (kExpanded) return kExpandedGroupBytes;
+  return quant::PackedFormatOf(kType).group_bytes();
+}
+
+// Quad `t` of a group as the operand of DotOf<kType>: expanded codes are stored so.
+template <DType kType, bool kExpanded>
+HWY_INLINE V8 LoadOperand(const uint8_t* codes, int t) {
+  if constexpr (kExpanded) return hn::LoadU(D8(), codes + t * kLanes * 4);
+  return LoadCodes<kType, DotOf<kType>::kUnsigned>(codes, t);
+}
+
+// sums[c][r] = the exact sum of q * a over quads [kFirst, kFirst + kCount) of group g.
+template <DType kType, bool kExpanded, int kFirst, int kCount, int kColumns, int kRows>
+HWY_INLINE void SumQuads(const uint8_t* const (&codes)[kColumns], const TileRows& x, int64_t g,
+                         Vi (&sums)[kColumns][kRows]) {
+  using Dot = DotOf<kType>;
+  constexpr int kBias = Dot::kUnsigned ? BiasOf<kType>() : 0;
+  constexpr int kFlush = HWY_MIN(Dot::kQuadsPerFlush, kCount);
+
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    Vi start = hn::Zero(Di());
+    if constexpr (kBias != 0) {
+      // -kBias times the sum of the activations of the halves that the quads cover.
+      constexpr int kLow = kFirst == 0 ? -kBias : 0;
+      constexpr int kHigh = kFirst + kCount == 8 ? -kBias : 0;
+      constexpr int kPair = static_cast<int>(static_cast<unsigned>(kLow) & 0xffffu) | kHigh * 65536;
+      start = PairDot(BroadcastWord(x.HalfSums(r, g)), hn::Set(Di(), kPair));
+    }
+#pragma GCC unroll 16
+    for (int c = 0; c < kColumns; ++c) sums[c][r] = start;
+  }
+
+  typename Dot::Sum partial[kColumns][kRows];
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i) {
+    // Of 4-bit codes a vector holds quads t and t + 4: take both at once.
+    const int t = kCount == 8 && quant::PackedFormatOf(kType).code_bits == 4
+                      ? (i & 1) * 4 + (i >> 1)
+                      : kFirst + i;
+    V8 w[kColumns];
+#pragma GCC unroll 16
+    for (int c = 0; c < kColumns; ++c) w[c] = LoadOperand<kType, kExpanded>(codes[c], t);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      const Vi quad = BroadcastWord(x.Codes(r, g) + 4 * t);
+#pragma GCC unroll 16
+      for (int c = 0; c < kColumns; ++c) {
+        if constexpr (std::is_same_v<typename Dot::Sum, Vi>) {
+          sums[c][r] = Dot::Add(sums[c][r], w[c], quad);
+        } else {
+          if (i % kFlush == 0) partial[c][r] = Dot::Start();
+          partial[c][r] = Dot::Add(partial[c][r], w[c], quad);
+          if (i % kFlush == kFlush - 1) {
+            sums[c][r] = hn::Add(sums[c][r], Dot::Flush(partial[c][r]));
+          }
+        }
+      }
+    }
+  }
+}
+
+// The scales and minima of one group of one column.
+struct GroupScales {
+  Vf d;
+  Vf minimum;      // m or dmin
+  Vf scale[2];     // K-formats: sc of the halves
+  Vi minima_pair;  // K-formats: mn of the halves, as 16-bit pairs
+};
+
+template <DType kType>
+HWY_INLINE GroupScales LoadScales(const Column& column, int64_t g) {
+  constexpr PackedFormat kFormat = quant::PackedFormatOf(kType);
+  GroupScales s;
+  const int64_t block = kFormat.is_k() ? g / quant::kGroupsPerSuperblock : g;
+  const uint8_t* halves = column.halves + block * kFormat.scale_stride();
+  s.d = LoadHalves(halves);
+  if constexpr (kFormat.has_min) s.minimum = LoadHalves(halves + 2 * quant::kPanelOutputs);
+  if constexpr (kFormat.is_k()) {
+    constexpr int64_t kMinima = quant::kSuperblockInputs / kFormat.sub_block * quant::kPanelOutputs;
+    constexpr int64_t kPerGroup = quant::kGroupInputs / kFormat.sub_block;
+    const uint8_t* scales = column.bytes + block * kFormat.scale_stride() +
+                            g % quant::kGroupsPerSuperblock * kPerGroup * quant::kPanelOutputs;
+    s.scale[0] = hn::ConvertTo(Df(), LoadBytes(scales));
+    if constexpr (kPerGroup == 2) {
+      s.scale[1] = hn::ConvertTo(Df(), LoadBytes(scales + quant::kPanelOutputs));
+    }
+    if constexpr (kFormat.has_min) {
+      const Vi low = LoadBytes(scales + kMinima);
+      const Vi high = kPerGroup == 2 ? LoadBytes(scales + kMinima + quant::kPanelOutputs) : low;
+      s.minima_pair = hn::Or(low, hn::ShiftLeft<16>(high));
+    }
+  }
+  return s;
+}
+
+// The integer I of A4 as float32. For K-formats it is computed in float32, where it is exact: |sc *
+// isum| summed over both halves stays below 2 * 128 * 16 * 32 * 127 < 2^24.
+template <DType kType, bool kExpanded, int kColumns, int kRows>
+HWY_INLINE void SumGroup(const uint8_t* const (&codes)[kColumns], const TileRows& x, int64_t g,
+                         const GroupScales (&scales)[kColumns], Vf (&result)[kColumns][kRows]) {
+  constexpr int kSubBlock = quant::PackedFormatOf(kType).sub_block;
+  constexpr int kFirstCount = kSubBlock == 16 ? 4 : 8;
+  Vi sums[kColumns][kRows];
+  SumQuads<kType, kExpanded, 0, kFirstCount>(codes, x, g, sums);
+#pragma GCC unroll 16
+  for (int c = 0; c < kColumns; ++c) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      result[c][r] = hn::ConvertTo(Df(), sums[c][r]);
+      if constexpr (kSubBlock != 0) result[c][r] = hn::Mul(result[c][r], scales[c].scale[0]);
+    }
+  }
+  if constexpr (kSubBlock == 16) {
+    SumQuads<kType, kExpanded, 4, 4>(codes, x, g, sums);
+#pragma GCC unroll 16
+    for (int c = 0; c < kColumns; ++c) {
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        result[c][r] =
+            hn::MulAdd(hn::ConvertTo(Df(), sums[c][r]), scales[c].scale[1], result[c][r]);
+      }
+    }
+  }
+}
+
+// Prefetches a panel's share of one group, `distance` bytes ahead. It may point beyond the matrix,
+// which does no harm.
+template <DType kType>
+HWY_INLINE void PrefetchGroup(const Column& column, int64_t g, int64_t distance) {
+  constexpr PackedFormat kFormat = quant::PackedFormatOf(kType);
+  constexpr int64_t kScales =
+      kFormat.scale_stride() / (kFormat.is_k() ? quant::kGroupsPerSuperblock : 1);
+  constexpr int64_t kBytes = kFormat.group_bytes() + kScales;
+  const uint8_t* ahead = column.halves + distance + g * kBytes;
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < kBytes; i += 64) __builtin_prefetch(ahead + i);
+}
+
+// Adds group g to the chains. The columns' codes begin at group_begin.
+template <DType kType, bool kExpanded, int kColumns, int kRows>
+HWY_INLINE void AddGroup(const TileColumnsOf<kColumns>& w, const TileRows& x, int64_t g,
+                         Vf (&acc)[kColumns][kRows]) {
+  constexpr PackedFormat kFormat = quant::PackedFormatOf(kType);
+  GroupScales scales[kColumns];
+  const uint8_t* codes[kColumns];
+#pragma GCC unroll 16
+  for (int c = 0; c < kColumns; ++c) {
+    if (!kExpanded && c % kColumnsPerPanel == 0) {
+      PrefetchGroup<kType>(w.columns[c], g, w.prefetch_distance);
+    }
+    scales[c] = LoadScales<kType>(w.columns[c], g);
+    codes[c] = w.columns[c].codes + (g - w.group_begin) * GroupBytes<kType, kExpanded>();
+  }
+  Vf sums[kColumns][kRows];
+  SumGroup<kType, kExpanded>(codes, x, g, scales, sums);
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    const Vf da = hn::Set(Df(), x.scales[x.Group(r, g)]);
+#pragma GCC unroll 16
+    for (int c = 0; c < kColumns; ++c) {
+      acc[c][r] = hn::MulAdd(sums[c][r], hn::Mul(scales[c].d, da), acc[c][r]);
+      if constexpr (kFormat.has_min && !kFormat.is_k()) {
+        const Vf scaled_sum = hn::Set(Df(), x.scaled_sums[x.Group(r, g)]);
+        acc[c][r] = hn::MulAdd(scales[c].minimum, scaled_sum, acc[c][r]);
+      }
+      if constexpr (kFormat.has_min && kFormat.is_k()) {
+        const Vi minima = PairDot(BroadcastWord(x.HalfSums(r, g)), scales[c].minima_pair);
+        acc[c][r] =
+            hn::NegMulAdd(hn::ConvertTo(Df(), minima), hn::Mul(scales[c].minimum, da), acc[c][r]);
+      }
+    }
+  }
+}
+
+template <DType kType, bool kExpanded, int kColumns, int kRows>
+HWY_NOINLINE void Int8Tile(const TileColumnsOf<kColumns>& tile, const TileRows& tile_rows,
+                           int64_t out_stride) {
+  const TileColumnsOf<kColumns> w = tile;  // copies, which no store can alias
+  const TileRows x = tile_rows;
+  Vf acc[kColumns][kRows];
+#pragma GCC unroll 16
+  for (int c = 0; c < kColumns; ++c) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      acc[c][r] =
+          w.group_begin == 0 ? hn::Zero(Df()) : LoadLanes(w.lanes[c], w.out[c] + r * out_stride);
+    }
+  }
+  for (int64_t g = w.group_begin; g < w.group_end; ++g) AddGroup<kType, kExpanded>(w, x, g, acc);
+#pragma GCC unroll 16
+  for (int c = 0; c < kColumns; ++c) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      StoreLanes(acc[c][r], w.lanes[c], w.out[c] + r * out_stride);
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace octavo::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif  // OCTAVO_KERNELS_SIMD_INT8_TILE_INL_H
