@@ -208,11 +208,16 @@ Result<ModelConfig> ReadModelConfig(const formats::GgufFile& file) {
   config.rot_dim =
       reader.Count("rope.dimension_count", kMaxHeadDim, static_cast<uint64_t>(config.head_dim));
   config.context_length = reader.Count("context_length", kMaxContext);
-  config.rms_norm_eps =
-      static_cast<float>(reader.Positive("attention.layer_norm_rms_epsilon", std::nullopt));
+  const double eps = reader.Positive("attention.layer_norm_rms_epsilon", std::nullopt);
   config.rope = ReadRope(reader, file, config, architecture->rope_layout);
   if (!reader.status().ok()) return reader.status();
 
+  if (eps < std::numeric_limits<float>::min() || eps > std::numeric_limits<float>::max()) {
+    return Status::DataLoss(
+        fmt::format("{}: {}attention.layer_norm_rms_epsilon is {}, which float32 cannot hold",
+                    file.name(), prefix, eps));
+  }
+  config.rms_norm_eps = static_cast<float>(eps);
   if (config.head_dim < 1 || static_cast<uint64_t>(config.head_dim) > kMaxHeadDim) {
     return Status::Unimplemented(fmt::format("{}: the head dimension is {}, but must be in [8, {}]",
                                              file.name(), config.head_dim, kMaxHeadDim));
