@@ -12,7 +12,8 @@
 namespace octavo::text {
 namespace {
 
-// How many bytes at the front of `text` are in no valid character. REQUIRES: text does not begin with one.
+// How many bytes at the front of `text` are in no valid character. REQUIRES: text does not begin
+// with one.
 size_t InvalidRun(std::string_view text) {
   size_t run = 0;
   while (run < text.size()) {

@@ -17,7 +17,8 @@
 
 namespace octavo::text {
 
-// From a pair of neighbouring tokens to its merge. Open addressing with linear probing, at most half full.
+// From a pair of neighbouring tokens to its merge. Open addressing with linear probing, at most
+// half full.
 class MergeTable {
  public:
   void Reserve(size_t num_merges);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Purpose:    the alphabet in which byte-level BPE vocabularies spell bytes: printable Latin-1 characters stand for
-//             themselves, the other 68 bytes for U+0100 to U+0143, in order.
+// Purpose:    the alphabet in which byte-level BPE vocabularies spell bytes: printable Latin-1
+//             characters stand for themselves, the other 68 bytes for U+0100 to U+0143, in order.
 // Ownership:  pure functions over constant tables.
 // Threading:  any thread.
 // Invariants: a bijection between the 256 bytes and 256 characters.

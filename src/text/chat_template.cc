@@ -11,8 +11,9 @@ namespace {
 constexpr std::string_view kStart = "<|im_start|>";
 constexpr std::string_view kEnd = "<|im_end|>";
 
-// A ChatML template is these parts in a row, the second and third with the default system message between them or both
-// absent. A line feed inside a Jinja string may be spelled \n; it is replaced before the comparison.
+// A ChatML template is these parts in a row, the second and third with the default system message
+// between them or both absent. A line feed inside a Jinja string may be spelled \n; it is replaced
+// before the comparison.
 constexpr std::string_view kLoop = "{% for message in messages %}";
 constexpr std::string_view kDefaultBefore =
     "{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\n";

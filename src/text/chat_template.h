@@ -1,11 +1,13 @@
 #pragma once
 
-// Purpose:    the prompt that a model's chat template (GGUF key tokenizer.chat_template) makes of messages. Knows the ChatML
-//             family, with and without a default system message; see docs/contracts/text.md.
+// Purpose:    the prompt that a model's chat template (GGUF key tokenizer.chat_template) makes of
+//             messages. Knows the ChatML family, with and without a default system message; see
+//             docs/contracts/text.md.
 // Ownership:  a value; keeps nothing of the GgufFile.
 // Threading:  immutable; any thread.
-// Invariants: Render gives what jinja2 with trim_blocks and lstrip_blocks gives for the same template. In Encode's result the
-//             template's own markers are the only control tokens: roles and contents that spell one stay text.
+// Invariants: Render gives what jinja2 with trim_blocks and lstrip_blocks gives for the same
+//             template. In Encode's result the template's own markers are the only control tokens:
+//             roles and contents that spell one stay text.
 
 #include <optional>
 #include <span>
@@ -22,14 +24,16 @@ namespace octavo::text {
 
 class ChatTemplate {
  public:
-  // kNotFound: the file has no template. kUnimplemented: a template outside the ChatML family; the message has its first line.
+  // kNotFound: the file has no template. kUnimplemented: a template outside the ChatML family; the
+  // message has its first line.
   static Result<ChatTemplate> FromGguf(const formats::GgufFile& file);
   static Result<ChatTemplate> FromText(std::string_view jinja);
 
   Result<std::string> Render(std::span<const ChatMessage> messages,
                              bool add_generation_prompt) const;
 
-  // The ids of Render's text; no beginning-of-text token is added. kInvalidArgument: the vocabulary lacks a marker.
+  // The ids of Render's text; no beginning-of-text token is added. kInvalidArgument: the vocabulary
+  // lacks a marker.
   Result<std::vector<TokenId>> Encode(const Tokenizer& tokenizer,
                                       std::span<const ChatMessage> messages,
                                       bool add_generation_prompt) const;

@@ -1,4 +1,5 @@
-// Expected prompts are jinja2's (tests/golden/text/chat.txt, made by tests/tools/make_chat_golden.py).
+// Expected prompts are jinja2's (tests/golden/text/chat.txt, made by
+// tests/tools/make_chat_golden.py).
 
 #include "text/chat_template.h"
 

@@ -3,9 +3,9 @@
 // Purpose:    the text of a growing sequence of tokens, in pieces that can be shown at once.
 // Ownership:  borrows the Tokenizer, which must outlive it.
 // Threading:  one thread at a time.
-// Invariants: every piece is valid UTF-8; at most 3 bytes are held back; the concatenation of all pieces, Flush's included,
-//             is ReplaceInvalidUtf8(Tokenizer::Decode(all tokens)). Bytes that are not UTF-8 become U+FFFD; the exact bytes
-//             are in Tokenizer::TokenBytes.
+// Invariants: every piece is valid UTF-8; at most 3 bytes are held back; the concatenation of all
+//             pieces, Flush's included, is ReplaceInvalidUtf8(Tokenizer::Decode(all tokens)). Bytes
+//             that are not UTF-8 become U+FFFD; the exact bytes are in Tokenizer::TokenBytes.
 
 #include <string>
 
@@ -17,7 +17,8 @@ namespace octavo::text {
 
 struct DetokenizeOptions {
   bool skip_special = true;
-  // The tokens begin a text: drop the space that SentencePiece puts in front. False for tokens that continue a prompt.
+  // The tokens begin a text: drop the space that SentencePiece puts in front. False for tokens that
+  // continue a prompt.
   bool at_text_start = true;
 };
 
@@ -27,7 +28,8 @@ class IncrementalDetokenizer {
 
   // The text that this token completes; may be empty. REQUIRES: 0 <= id < vocab_size().
   std::string Push(TokenId id);
-  // Ends the text: an unfinished character becomes U+FFFD. The object may then begin a new text that continues the old one.
+  // Ends the text: an unfinished character becomes U+FFFD. The object may then begin a new text
+  // that continues the old one.
   std::string Flush();
 
  private:

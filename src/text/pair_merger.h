@@ -1,10 +1,12 @@
 #pragma once
 
-// Purpose:    the merge loop that byte-level BPE and SentencePiece share: joins neighbouring symbols, always the pair with the
-//             best priority (of equal ones the leftmost), until no pair can be joined.
+// Purpose:    the merge loop that byte-level BPE and SentencePiece share: joins neighbouring
+//             symbols, always the pair with the best priority (of equal ones the leftmost), until
+//             no pair can be joined.
 // Ownership:  owns its scratch memory, which later words use again; the bytes stay the caller's.
 // Threading:  one thread at a time.
-// Invariants: O(n log n) in the number of symbols: a heap of pairs and a linked list of symbols. The symbols cover the word.
+// Invariants: O(n log n) in the number of symbols: a heap of pairs and a linked list of symbols.
+//             The symbols cover the word.
 
 #include <algorithm>
 #include <cstdint>
@@ -38,7 +40,8 @@ class PairMerger {
   }
   void Add(const Symbol& symbol) { symbols_.push_back(symbol); }
 
-  // `find(left, right)` gives the Merge of two neighbours, if there is one. REQUIRES: fewer than 2^31 symbols.
+  // `find(left, right)` gives the Merge of two neighbours, if there is one. REQUIRES: fewer than
+  // 2^31 symbols.
   template <typename Find>
   void Run(const Find& find);
 
@@ -63,7 +66,8 @@ class PairMerger {
 
   std::vector<Symbol> symbols_;
   std::vector<Link> links_;
-  // priority << 32 | position of the left symbol. An entry is stale if the link's priority has changed since.
+  // priority << 32 | position of the left symbol. An entry is stale if the link's priority has
+  // changed since.
   std::vector<uint64_t> heap_;
 };
 

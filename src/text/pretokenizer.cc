@@ -9,8 +9,8 @@
 namespace octavo::text {
 namespace {
 
-// Unicode's White_Space, as it stands inside a character class. PCRE2's own \s also takes U+180E, which the pre-tokenizers
-// that the vocabularies were trained with do not.
+// Unicode's White_Space, as it stands inside a character class. PCRE2's own \s also takes U+180E,
+// which the pre-tokenizers that the vocabularies were trained with do not.
 constexpr std::string_view kSpaces =
     R"(\t-\r\x20\x85\xA0\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 
@@ -61,7 +61,8 @@ constexpr std::string_view kDeepSeekLlmPatterns[] = {
     R"(\x{104D8}-\x{104FB}\x{10C80}-\x{10CB2}\x{10CC0}-\x{10CF2}\x{118A0}-\x{118DF})"
     R"(\x{1E900}-\x{1E943}]+)",
     R"(\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+)",
-    // \s+$ where a match may begin only at the first space of a run: the same matches, and not quadratic.
+    // \s+$ where a match may begin only at the first space of a run: the same matches, and not
+    // quadratic.
     R"((?<!\s)\s++\z)", R"([\x{4E00}-\x{9FA5}\x{800}-\x{4E00}\x{AC00}-\x{D7FF}]+)", R"(\p{N}+)"};
 
 constexpr std::string_view kDeepSeekCoderNames[] = {"deepseek-coder"};
@@ -164,9 +165,7 @@ Status PreTokenizer::Split(std::string_view text, std::vector<std::string_view>*
   std::vector<std::string_view> finer;
   for (const RegexSplitter& splitter : splitters_) {
     finer.clear();
-    for (const std::string_view piece : *pieces) {
-      if (Status s = splitter.Split(piece, &finer); !s.ok()) return s;
-    }
+    if (Status s = splitter.Split(*pieces, &finer); !s.ok()) return s;
     std::swap(*pieces, finer);
   }
   return Status::Ok();

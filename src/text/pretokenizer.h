@@ -1,6 +1,7 @@
 #pragma once
 
-// Purpose:    cuts text into the pieces that byte-level BPE merges within, as the vocabulary's own pre-tokenizer does.
+// Purpose:    cuts text into the pieces that byte-level BPE merges within, as the vocabulary's own
+//             pre-tokenizer does.
 // Ownership:  owns its compiled patterns.
 // Threading:  immutable after Make; any thread.
 // Invariants: the pieces are not empty, in order, and together they are the text.
@@ -18,13 +19,15 @@ namespace octavo::text {
 // What one value of tokenizer.ggml.pre means.
 struct PreTokenizerSpec {
   std::span<const std::string_view> names;
-  // Each is applied inside the pieces that those before it made. \s and \S mean Unicode's White_Space here.
+  // Each is applied inside the pieces that those before it made. \s and \S mean Unicode's
+  // White_Space here.
   std::span<const std::string_view> patterns;
   bool ignore_merges = false;  // a piece that is a token as a whole is not merged
   bool adds_bos = false;       // unless tokenizer.ggml.add_bos_token says otherwise
 };
 
-// `name` = "" stands for "default". kUnimplemented: a name that octavo does not know; the message names it.
+// `name` = "" stands for "default". kUnimplemented: a name that octavo does not know; the message
+// names it.
 Result<const PreTokenizerSpec*> FindPreTokenizerSpec(std::string_view name);
 
 class PreTokenizer {

@@ -9,8 +9,8 @@
 namespace octavo::text {
 namespace {
 
-// Backtracking steps per match. The patterns of pretokenizer.cc need a few per byte of the match; a limit turns one that
-// does not into an error instead of a hang.
+// Backtracking steps per match. The patterns of pretokenizer.cc need a few per byte of the match; a
+// limit turns one that does not into an error instead of a hang.
 constexpr uint32_t kMatchLimit = 4'000'000'000;
 constexpr uint32_t kHeapLimitKib = 1 << 20;
 
@@ -38,6 +38,37 @@ struct RegexSplitter::Code {
   MatchContextPtr limits;
 };
 
+namespace {
+
+Status SplitOne(const RegexSplitter::Code& code, pcre2_match_data* match, std::string_view text,
+                std::vector<std::string_view>* pieces) {
+  const auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+  // The check of the whole subject at every match would make the split quadratic.
+  uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
+  size_t done = 0;
+  while (done < text.size()) {
+    const int rc = pcre2_match(code.pattern.get(), subject, text.size(), done, options, match,
+                               code.limits.get());
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT && (options & PCRE2_NO_JIT) == 0) {
+      options |= PCRE2_NO_JIT;  // the interpreter keeps its stack on the heap
+      continue;
+    }
+    if (rc == PCRE2_ERROR_NOMATCH) break;
+    if (rc < 0) {
+      return Status::ResourceExhausted("splitting " + std::to_string(text.size()) +
+                                       " bytes of text: " + ErrorText(rc));
+    }
+    const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(match);
+    if (bounds[0] > done) pieces->push_back(text.substr(done, bounds[0] - done));
+    pieces->push_back(text.substr(bounds[0], bounds[1] - bounds[0]));
+    done = bounds[1];
+  }
+  if (done < text.size()) pieces->push_back(text.substr(done));
+  return Status::Ok();
+}
+
+}  // namespace
+
 RegexSplitter::RegexSplitter(std::unique_ptr<Code> code) : code_(std::move(code)) {}
 RegexSplitter::RegexSplitter(RegexSplitter&&) noexcept = default;
 RegexSplitter& RegexSplitter::operator=(RegexSplitter&&) noexcept = default;
@@ -63,31 +94,13 @@ Result<RegexSplitter> RegexSplitter::Compile(std::string_view pattern) {
   return RegexSplitter(std::move(code));
 }
 
-Status RegexSplitter::Split(std::string_view text, std::vector<std::string_view>* pieces) const {
+Status RegexSplitter::Split(std::span<const std::string_view> texts,
+                            std::vector<std::string_view>* pieces) const {
   const MatchDataPtr match(pcre2_match_data_create(1, nullptr));
   if (match == nullptr) return Status::ResourceExhausted("no memory for a match");
-  const auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-  // The check of the whole subject at every match would make the split quadratic.
-  uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
-  size_t done = 0;
-  while (done < text.size()) {
-    int rc = pcre2_match(code_->pattern.get(), subject, text.size(), done, options, match.get(),
-                         code_->limits.get());
-    if (rc == PCRE2_ERROR_JIT_STACKLIMIT) {  // the interpreter keeps its stack on the heap
-      options |= PCRE2_NO_JIT;
-      continue;
-    }
-    if (rc == PCRE2_ERROR_NOMATCH) break;
-    if (rc < 0) {
-      return Status::ResourceExhausted("splitting " + std::to_string(text.size()) +
-                                       " bytes of text: " + ErrorText(rc));
-    }
-    const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(match.get());
-    if (bounds[0] > done) pieces->push_back(text.substr(done, bounds[0] - done));
-    pieces->push_back(text.substr(bounds[0], bounds[1] - bounds[0]));
-    done = bounds[1];
+  for (const std::string_view text : texts) {
+    if (Status s = SplitOne(*code_, match.get(), text, pieces); !s.ok()) return s;
   }
-  if (done < text.size()) pieces->push_back(text.substr(done));
   return Status::Ok();
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -16,19 +17,23 @@ namespace octavo::text {
 
 class RegexSplitter {
  public:
-  // `pattern` is in PCRE2's syntax, over UTF-8 with Unicode properties. kInternal if it does not compile.
+  struct Code;  // PCRE2's objects
+
+  // `pattern` is in PCRE2's syntax, over UTF-8 with Unicode properties. kInternal if it does not
+  // compile.
   static Result<RegexSplitter> Compile(std::string_view pattern);
   RegexSplitter(RegexSplitter&&) noexcept;
   RegexSplitter& operator=(RegexSplitter&&) noexcept;
   ~RegexSplitter();
 
-  // Appends the pieces of `text`. REQUIRES: text is valid UTF-8. kResourceExhausted if matching hits a limit of PCRE2.
-  Status Split(std::string_view text, std::vector<std::string_view>* pieces) const;
+  // Appends the pieces of every text, in order. REQUIRES: each is valid UTF-8. kResourceExhausted
+  // if matching hits a limit of PCRE2.
+  Status Split(std::span<const std::string_view> texts,
+               std::vector<std::string_view>* pieces) const;
 
   size_t memory_bytes() const;
 
  private:
-  struct Code;
   explicit RegexSplitter(std::unique_ptr<Code> code);
 
   std::unique_ptr<Code> code_;

@@ -33,8 +33,9 @@ std::optional<SpecialMatch> SpecialMatcher::Find(std::string_view text, size_t f
   return std::nullopt;
 }
 
-// Narrows the sorted entries to those that agree with the text, one byte at a time; an entry that ends on the way is a match,
-// and the last such one is the longest. It stands first in its range, because a prefix sorts before what it begins.
+// Narrows the sorted entries to those that agree with the text, one byte at a time; an entry that
+// ends on the way is a match, and the last such one is the longest. It stands first in its range,
+// because a prefix sorts before what it begins.
 std::optional<SpecialMatch> SpecialMatcher::MatchAt(std::string_view text, size_t begin) const {
   std::optional<SpecialMatch> longest;
   const uint8_t first = static_cast<uint8_t>(text[begin]);

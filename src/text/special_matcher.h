@@ -1,9 +1,11 @@
 #pragma once
 
-// Purpose:    finds the next special token in a text: the leftmost one, and of those that begin there the longest.
+// Purpose:    finds the next special token in a text: the leftmost one, and of those that begin
+//             there the longest.
 // Ownership:  copies the spellings.
 // Threading:  immutable after Build; any thread.
-// Invariants: a search costs at most kMaxSpecialBytes steps per byte of text, and one step where no special token begins.
+// Invariants: a search costs at most kMaxSpecialBytes steps per byte of text, and one step where no
+//             special token begins.
 
 #include <array>
 #include <cstddef>

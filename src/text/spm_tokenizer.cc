@@ -16,8 +16,8 @@ uint32_t PriorityOf(float score) {
   if (score == 0.0f) score = 0.0f;  // the two zeros are equal
   const auto bits = std::bit_cast<uint32_t>(score);
   constexpr uint32_t kSign = 0x80000000;
-  // The bits of a positive float rise with it, those of a negative one fall. Neither result can be PairMerger::kNever: that
-  // would be a NaN's.
+  // The bits of a positive float rise with it, those of a negative one fall. Neither result can be
+  // PairMerger::kNever: that would be a NaN's.
   return (bits & kSign) != 0 ? bits : kSign - 1 - bits;
 }
 

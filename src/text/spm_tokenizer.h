@@ -1,6 +1,7 @@
 #pragma once
 
-// Purpose:    SentencePiece BPE: spaces become U+2581, neighbouring pieces merge by score, what is left over becomes bytes.
+// Purpose:    SentencePiece BPE: spaces become U+2581, neighbouring pieces merge by score, what is
+//             left over becomes bytes.
 // Ownership:  owns its tables.
 // Threading:  immutable after Make; any thread.
 // Invariants: no merge makes a control, unknown or byte token.

@@ -36,8 +36,9 @@ class StringIndex {
  public:
   // Forgets everything and makes room.
   void Reserve(size_t num_entries);
-  // Keeps the entry that is there if the spelling is known already, so insert in rising order of ids. False if too many
-  // entries collide: only a vocabulary made for that does it. REQUIRES: no more calls than were reserved.
+  // Keeps the entry that is there if the spelling is known already, so insert in rising order of
+  // ids. False if too many entries collide: only a vocabulary made for that does it. REQUIRES: no
+  // more calls than were reserved.
   bool Insert(const StringTable& table, TokenId id);
   std::optional<TokenId> Find(const StringTable& table, std::string_view text) const;
   int64_t memory_bytes() const { return static_cast<int64_t>(slots_.capacity() * sizeof(TokenId)); }

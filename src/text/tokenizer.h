@@ -1,12 +1,15 @@
 #pragma once
 
-// Purpose:    text to token ids and back, with the vocabulary that lies in a model file: byte-level BPE
-//             (tokenizer.ggml.model = gpt2) and SentencePiece BPE (llama). docs/contracts/text.md is normative.
-// Ownership:  a Tokenizer owns copies of all it needs; the GgufFile may be closed after LoadTokenizer.
+// Purpose:    text to token ids and back, with the vocabulary that lies in a model file: byte-level
+//             BPE (tokenizer.ggml.model = gpt2) and SentencePiece BPE (llama).
+//             docs/contracts/text.md is normative.
+// Ownership:  a Tokenizer owns copies of all it needs; the GgufFile may be closed after
+//             LoadTokenizer.
 // Threading:  immutable after it is made; any number of threads may call the const members at once.
-// Invariants: every id that Encode returns is in 0 .. vocab_size() - 1; concatenating TokenBytes over Encode(text) gives
-//             text's bytes again (SentencePiece: after the added first space, and U+2581 comes back as a space);
-//             a control token comes out of Encode only through add_special or parse_special.
+// Invariants: every id that Encode returns is in 0 .. vocab_size() - 1; concatenating TokenBytes
+//             over Encode(text) gives text's bytes again (SentencePiece: after the added first
+//             space, and U+2581 comes back as a space); a control token comes out of Encode only
+//             through add_special or parse_special.
 
 #include <cstdint>
 #include <memory>
@@ -39,25 +42,27 @@ class Tokenizer {
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // Any bytes; they need not be UTF-8. kInvalidArgument: text longer than 1 GiB, or a byte that this vocabulary has
-  // no token for. O(n log n) in the length of the text.
+  // Any bytes; they need not be UTF-8. kInvalidArgument: text longer than 1 GiB, or a byte that
+  // this vocabulary has no token for. O(n log n) in the length of the text.
   Result<std::vector<TokenId>> Encode(std::string_view text,
                                       const EncodeOptions& options = {}) const;
 
-  // The bytes of the tokens in a row (SentencePiece: without the space that Encode added in front). With skip_special, tokens
-  // with IsSpecial give nothing. REQUIRES: every id is in range.
+  // The bytes of the tokens in a row (SentencePiece: without the space that Encode added in front).
+  // With skip_special, tokens with IsSpecial give nothing. REQUIRES: every id is in range.
   std::string Decode(std::span<const TokenId> token_ids, bool skip_special) const;
 
-  // What `id` adds to a text, the way Decode sees it. `*at_start` says that no token of the text came before; the call
-  // clears it unless the token is skipped. REQUIRES: 0 <= id < vocab_size().
+  // What `id` adds to a text, the way Decode sees it. `*at_start` says that no token of the text
+  // came before; the call clears it unless the token is skipped. REQUIRES: 0 <= id < vocab_size().
   std::string_view TextOf(TokenId id, bool skip_special, bool* at_start) const;
 
-  // The exact bytes that a token stands for; a control token gives its spelling. REQUIRES: 0 <= id < vocab_size().
+  // The exact bytes that a token stands for; a control token gives its spelling. REQUIRES: 0 <= id
+  // < vocab_size().
   std::string_view TokenBytes(TokenId id) const;
 
   // Control and unknown tokens: not part of the text. REQUIRES: 0 <= id < vocab_size().
   bool IsSpecial(TokenId id) const;
-  // Ends a generation: eos, eot, eom, and the spellings listed in the contract. REQUIRES: 0 <= id < vocab_size().
+  // Ends a generation: eos, eot, eom, and the spellings listed in the contract. REQUIRES: 0 <= id <
+  // vocab_size().
   bool IsEndOfGeneration(TokenId id) const;
 
   // The token with this spelling in the vocabulary ("<|im_end|>"); of equal ones the lowest id.
@@ -69,7 +74,8 @@ class Tokenizer {
   // True if Encode puts a space in front of the text, which Decode takes away again.
   bool adds_space_prefix() const;
   int64_t memory_bytes() const;
-  // One line about something in the metadata that makes the tokens doubtful; empty if there is nothing.
+  // One line about something in the metadata that makes the tokens doubtful; empty if there is
+  // nothing.
   const std::string& warning() const;
 
  protected:
@@ -91,8 +97,9 @@ class Tokenizer {
   std::unique_ptr<const Vocabulary> vocabulary_;
 };
 
-// Reads the tokenizer.ggml.* keys. kDataLoss: they are absent, contradict each other or are out of range; kUnimplemented: a
-// kind of vocabulary or a pre-tokenizer that octavo does not know. The message names the key.
+// Reads the tokenizer.ggml.* keys. kDataLoss: they are absent, contradict each other or are out of
+// range; kUnimplemented: a kind of vocabulary or a pre-tokenizer that octavo does not know. The
+// message names the key.
 Result<std::unique_ptr<Tokenizer>> LoadTokenizer(const formats::GgufFile& file);
 
 }  // namespace octavo::text

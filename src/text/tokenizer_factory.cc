@@ -11,7 +11,8 @@
 namespace octavo::text {
 namespace {
 
-// Each reads a key that may be absent; a wrong type is an error, with the file and the key in the message.
+// Each reads a key that may be absent; a wrong type is an error, with the file and the key in the
+// message.
 
 Status ReadId(const formats::GgufFile& file, std::string_view key, std::optional<uint64_t>* id) {
   if (file.Find(key) == nullptr) return Status::Ok();

@@ -1,5 +1,5 @@
-// Token ids against independent implementations: Hugging Face's tokenizers (tests/golden/text, made by
-// tests/tools/make_text_golden.py) and the vectors published with the vocabulary files.
+// Token ids against independent implementations: Hugging Face's tokenizers (tests/golden/text, made
+// by tests/tools/make_text_golden.py) and the vectors published with the vocabulary files.
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Purpose:    the one place that knows what valid UTF-8 is (Unicode 15, table 3-7: no surrogates, no
-//             overlong forms, nothing above U+10FFFF).
+// Purpose:    the one place that knows what valid UTF-8 is (Unicode 15, table 3-7: no surrogates,
+//             no overlong forms, nothing above U+10FFFF).
 // Ownership:  pure functions and one small value.
 // Threading:  any thread.
 // Invariants: what ReplaceInvalidUtf8 and Utf8Stream give out is valid UTF-8, and equal to Python's
@@ -37,10 +37,12 @@ std::optional<size_t> ValidateUtf8(std::string_view bytes);
 // All of `bytes` as text; a truncated character at the end is replaced as well.
 std::string ReplaceInvalidUtf8(std::string_view bytes);
 
-// The same in pieces: the concatenation of everything appended equals ReplaceInvalidUtf8 of all bytes.
+// The same in pieces: the concatenation of everything appended equals ReplaceInvalidUtf8 of all
+// bytes.
 class Utf8Stream {
  public:
-  // Appends to `text` what `bytes` completes; holds back at most 3 bytes that may begin a character.
+  // Appends to `text` what `bytes` completes; holds back at most 3 bytes that may begin a
+  // character.
   void Push(std::string_view bytes, std::string* text);
   // Ends the stream: what was held back becomes one U+FFFD.
   void Flush(std::string* text);

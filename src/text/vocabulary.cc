@@ -39,7 +39,8 @@ constexpr std::string_view kEndSpellings[] = {
     "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
     "[e~[",
 };
-// Opens a turn in ChatML; some files call it user-defined, which would let a message's text become it.
+// Opens a turn in ChatML; some files call it user-defined, which would let a message's text become
+// it.
 constexpr std::string_view kTurnStart = "<|im_start|>";
 
 bool IsEndSpelling(std::string_view spelling) {
@@ -80,8 +81,9 @@ bool IsTextType(TokenType type) {
          type == TokenType::kUnused;
 }
 
-// The bytes that a spelling stands for when text is encoded with it; nothing if text cannot come to be encoded with it. A
-// user-defined token stands for its very spelling, so it counts only if the vocabulary's alphabet agrees.
+// The bytes that a spelling stands for when text is encoded with it; nothing if text cannot come to
+// be encoded with it. A user-defined token stands for its very spelling, so it counts only if the
+// vocabulary's alphabet agrees.
 std::optional<std::string> TextOfSpelling(std::string_view spelling, TokenType type,
                                           TokenizerKind kind) {
   if (type == TokenType::kControl || type == TokenType::kUnknown) return std::nullopt;

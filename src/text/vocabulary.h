@@ -1,10 +1,12 @@
 #pragma once
 
-// Purpose:    the checked tables behind a tokenizer: spellings, the bytes they stand for, special tokens.
-// Ownership:  VocabularyData is a plain description (filled from a GGUF file, or by a test); a Vocabulary owns what it keeps.
+// Purpose:    the checked tables behind a tokenizer: spellings, the bytes they stand for, special
+//             tokens.
+// Ownership:  VocabularyData is a plain description (filled from a GGUF file, or by a test); a
+//             Vocabulary owns what it keeps.
 // Threading:  immutable after Make; any thread.
-// Invariants: 1 .. 2^31 - 1 tokens; every id that it gives out is in range; a spelling is at most kMaxTokenBytes long, and
-//             one that is looked for in text at most kMaxSpecialBytes.
+// Invariants: 1 .. 2^31 - 1 tokens; every id that it gives out is in range; a spelling is at most
+//             kMaxTokenBytes long, and one that is looked for in text at most kMaxSpecialBytes.
 
 #include <array>
 #include <cstddef>
@@ -64,8 +66,8 @@ class Vocabulary {
   }
   // The lowest id with this spelling.
   std::optional<TokenId> Find(std::string_view spelling) const;
-  // The same among the tokens that plain text can become: normal, user-defined and unused ones whose bytes are what the
-  // spelling stands for.
+  // The same among the tokens that plain text can become: normal, user-defined and unused ones
+  // whose bytes are what the spelling stands for.
   std::optional<TokenId> FindInText(std::string_view spelling) const;
   // The token that stands for one byte of text.
   std::optional<TokenId> byte_token(uint8_t byte) const {
