@@ -2,11 +2,12 @@
 
 // Purpose:    the engine: one loaded model, its tokenizer, its KV cache and its compute threads.
 // Ownership:  Engine owns everything; a Session borrows its Engine and must not outlive it.
-// Threading:  an Engine and its Sessions are used by one thread at a time; Abort() alone may be called from any thread and
-//             from a signal handler. Callbacks run on the calling thread, between steps.
-// Invariants: for one model file, one KvCacheDtype, one ComputeType and one request the token ids and log-probabilities are
-//             bit-identical whatever the block size, chunk size, cache mode, threads, instruction set and cached prefix are
-//             (docs/contracts/exactness.md).
+// Threading:  an Engine and its Sessions are used by one thread at a time; Abort() alone may be
+//             called from any thread and from a signal handler. Callbacks run on the calling
+//             thread, between steps.
+// Invariants: for one model file, one KvCacheDtype, one ComputeType and one request the token ids
+//             and log-probabilities are bit-identical whatever the block size, chunk size, cache
+//             mode, threads, instruction set and cached prefix are (docs/contracts/exactness.md).
 
 #include <cstdint>
 #include <functional>
@@ -49,14 +50,16 @@ struct ModelInfo {
 // Called for each piece of a stream; returning false stops the request with finish_reason "abort".
 using DeltaCallback = std::function<bool(const RequestDelta&)>;
 
-// A conversation whose K and V stay in the cache between calls: each Generate reuses the longest common prefix of its prompt
-// with what the session holds already, token by token.
+// A conversation whose K and V stay in the cache between calls: each Generate reuses the longest
+// common prefix of its prompt with what the session holds already, token by token.
 class Session {
  public:
   virtual ~Session() = default;
 
-  // Runs one request to its end. An error (an empty prompt, a prompt longer than the context, a parameter out of range, a
-  // pool that is too small) is a Status, before any work is done.
+  // Runs one request to its end. An empty prompt, a prompt longer than the context or a parameter
+  // out of range is kInvalidArgument, before any work is done. When other sessions hold so many
+  // blocks that this request cannot go on, it ends with kResourceExhausted; what it had computed
+  // stays in the session.
   virtual Result<RequestOutput> Generate(const std::vector<TokenId>& prompt_token_ids,
                                          const SamplingParams& params,
                                          const DeltaCallback& on_delta = nullptr) = 0;
@@ -64,8 +67,8 @@ class Session {
 
 class Engine {
  public:
-  // Loads the model and reserves its memory. Errors: a missing, corrupt or unsupported file, options out of range, too
-  // little memory, a processor without AVX2 and FMA.
+  // Loads the model and reserves its memory. Errors: a missing, corrupt or unsupported file,
+  // options out of range, too little memory, a processor without AVX2 and FMA.
   static Result<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   virtual ~Engine() = default;
 
@@ -79,7 +82,8 @@ class Engine {
 
   virtual std::unique_ptr<Session> NewSession() = 0;
 
-  // Makes the request that runs now end after its current step, with finish_reason "abort". Async-signal-safe.
+  // Makes the request that runs now end after its current step, with finish_reason "abort".
+  // Async-signal-safe.
   virtual void Abort() = 0;
 
   virtual Result<std::vector<TokenId>> Tokenize(std::string_view text,
@@ -90,8 +94,8 @@ class Engine {
   // The bytes of one token. REQUIRES: 0 <= id < vocab_size.
   virtual std::string TokenBytes(TokenId id) const = 0;
   // The prompt that the model's chat template makes of `messages`, ready for Generate.
-  virtual Result<std::vector<TokenId>> ApplyChatTemplate(const std::vector<ChatMessage>& messages,
-                                                         bool add_generation_prompt = true) const = 0;
+  virtual Result<std::vector<TokenId>> ApplyChatTemplate(
+      const std::vector<ChatMessage>& messages, bool add_generation_prompt = true) const = 0;
 
   virtual const ModelInfo& model_info() const = 0;
   virtual MemoryPlan memory_plan() const = 0;

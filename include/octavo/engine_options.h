@@ -1,7 +1,7 @@
 #pragma once
 
-// Purpose:    what an engine is made of: model, cache, scheduler and compute. Grouped, with units; names are vLLM's where
-//             vLLM has one.
+// Purpose:    what an engine is made of: model, cache, scheduler and compute. Grouped, with units;
+//             names are vLLM's where vLLM has one.
 // Ownership:  plain values, copied by Engine::Create.
 // Threading:  plain data.
 // Invariants: checked by Engine::Create, which names the first field that is out of its range.
@@ -34,8 +34,8 @@ enum class SimdLevel { kAuto, kReference, kAvx2, kAvx512, kNeon };
 
 struct ModelOptions {
   std::string path;  // a GGUF file, or the first shard of a split one
-  std::optional<int32_t>
-      max_model_len;  // tokens, prompt and output; absent = the model's context, or what memory allows
+  // Tokens, prompt and output; absent = the model's context, or what memory allows.
+  std::optional<int32_t> max_model_len;
   ComputeType compute = ComputeType::kInt8;
 };
 
@@ -43,16 +43,16 @@ struct CacheOptions {
   int32_t block_size = 16;  // tokens; 8, 16, 32, 64, 128 or 256
   KvCacheDtype dtype = KvCacheDtype::kAuto;
   KvCacheMode mode = KvCacheMode::kPaged;
-  std::optional<int64_t>
-      kv_cache_memory_bytes;  // absent: sized for one sequence of max_model_len tokens
-  double gpu_memory_utilization =
-      0.92;  // share of min(RAM, cgroup limit) that everything together may use; (0, 1]
+  // Absent: sized for one sequence of max_model_len tokens.
+  std::optional<int64_t> kv_cache_memory_bytes;
+  // Share of min(RAM, cgroup limit) that everything together may use; (0, 1].
+  double gpu_memory_utilization = 0.92;
 };
 
 struct SchedulerOptions {
-  std::optional<int32_t>
-      max_num_batched_tokens;  // prefill chunk in tokens, 1 to 16384; absent = about half
-                               // a second of work on this machine, at most 512
+  // The prefill chunk in tokens, 1 to 16384; absent = about half a second of work on this machine,
+  // at most 512.
+  std::optional<int32_t> max_num_batched_tokens;
 };
 
 struct DeviceOptions {
@@ -65,7 +65,8 @@ struct EngineOptions {
   CacheOptions cache;
   SchedulerOptions scheduler;
   DeviceOptions device;
-  // Called on the creating thread while the model loads, with a share in [0, 1] that never falls. May be empty.
+  // Called on the creating thread while the model loads, with a share in [0, 1] that never falls.
+  // May be empty.
   std::function<void(double share)> on_load_progress;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// Purpose:    memory by purpose, planned and actual, with the same tags in both, so that they can be compared line by line.
+// Purpose:    memory by purpose, planned and actual, with the same tags in both, so that they can
+//             be compared line by line.
 // Ownership:  plain values.
 // Threading:  plain data; an engine's snapshot is consistent with itself.
 // Invariants: every byte that the engine holds on purpose is under exactly one tag.
@@ -32,8 +33,8 @@ struct MemoryUsage {
 struct MemoryPlan {
   MemoryUsage planned;
   MemoryUsage actual;
-  int64_t limit_bytes = 0;          // min(RAM, cgroup limit) * gpu_memory_utilization
-  int64_t kv_bytes_per_token = 0;   // all layers, K and V
+  int64_t limit_bytes = 0;         // min(RAM, cgroup limit) * gpu_memory_utilization
+  int64_t kv_bytes_per_token = 0;  // all layers, K and V
   int32_t kv_block_size_tokens = 0;
   int64_t kv_num_blocks = 0;
   int64_t kv_capacity_tokens = 0;

@@ -1,10 +1,11 @@
 #pragma once
 
-// Purpose:    what a request produced: the final object, and the pieces that a stream delivers on the way.
+// Purpose:    what a request produced: the final object, and the pieces that a stream delivers on
+//             the way.
 // Ownership:  plain values; a RequestDelta's views die with the callback that received it.
 // Threading:  plain data.
-// Invariants: the concatenation of all deltas' text equals the final text, and every delta is valid UTF-8 if the output is;
-//             logprobs, where asked for, have one entry per token id.
+// Invariants: the concatenation of all deltas' text equals the final text, and every delta is valid
+//             UTF-8 if the output is; logprobs, where asked for, have one entry per token id.
 
 #include <cstdint>
 #include <optional>
@@ -31,8 +32,9 @@ std::string_view FinishReasonName(FinishReason reason);
 
 struct TokenLogprob {
   TokenId token_id = kNoToken;
-  float logprob = 0.0f;  // natural logarithm of the raw distribution: before temperature, penalties and bias
-  int32_t rank = 0;      // 1 = the most likely
+  // Natural logarithm of the raw distribution: before temperature, penalties and bias.
+  float logprob = 0.0f;
+  int32_t rank = 0;  // 1 = the most likely
 };
 
 // The chosen token first, then the top N in falling order (of equal ones the lowest id first).
@@ -47,7 +49,8 @@ struct CompletionOutput {
   std::vector<TokenId> token_ids;
   std::vector<TokenLogprobs> logprobs;  // empty unless SamplingParams::logprobs
   FinishReason finish_reason = FinishReason::kNone;
-  // What ended it, when finish_reason is kStop: a stop string, a stop token id, or nothing for end-of-text.
+  // What ended it, when finish_reason is kStop: a stop string, a stop token id, or nothing for
+  // end-of-text.
   std::variant<std::monostate, std::string, TokenId> stop_reason;
 };
 
@@ -59,7 +62,8 @@ struct RequestTiming {
 
 struct RequestOutput {
   std::vector<TokenId> prompt_token_ids;
-  // One entry per prompt token after the first (the first has no prediction); empty unless SamplingParams::prompt_logprobs.
+  // One entry per prompt token after the first (the first has no prediction); empty unless
+  // SamplingParams::prompt_logprobs.
   std::vector<TokenLogprobs> prompt_logprobs;
   std::vector<CompletionOutput> outputs;
   int32_t num_cached_tokens = 0;  // prompt tokens whose K and V were in the cache already
@@ -67,7 +71,8 @@ struct RequestOutput {
   RequestTiming timing;
 };
 
-// One piece of a stream. `text` never splits a UTF-8 character and never holds the beginning of a stop string.
+// One piece of a stream. `text` never splits a UTF-8 character and never holds the beginning of a
+// stop string.
 struct RequestDelta {
   int32_t index = 0;
   std::string_view text;

@@ -1,11 +1,11 @@
 #pragma once
 
-// Purpose:    how the tokens of one request are chosen, and when it ends. Names and defaults are those of vLLM's
-//             SamplingParams.
+// Purpose:    how the tokens of one request are chosen, and when it ends. Names and defaults are
+//             those of vLLM's SamplingParams.
 // Ownership:  a plain value; the engine copies what it needs.
 // Threading:  plain data.
-// Invariants: none until Validate() has returned OK; Validate reports the first field out of its range by name, with its
-//             value and its limit.
+// Invariants: none until Validate() has returned OK; Validate reports the first field out of its
+//             range by name, with its value and its limit.
 
 #include <cstdint>
 #include <optional>
@@ -19,31 +19,31 @@
 namespace octavo {
 
 struct SamplingParams {
-  // --- How a token is chosen -------------------------------------------------------------------------------------
-  float temperature = 1.0f;  // 0 = greedy (the highest logit; of equal ones the lowest id). Range [0, 100].
+  // How a token is chosen.
+  float temperature = 1.0f;  // [0, 100]; 0 = greedy: the highest logit, of equal ones the lowest id
   float top_p = 1.0f;        // (0, 1]; 1 = off
   int32_t top_k = 0;         // 0 or -1 = off, else >= 1
   float min_p = 0.0f;        // [0, 1]; 0 = off
   std::optional<uint64_t> seed;  // absent: the engine draws one and reports it
 
-  // --- What the history and the caller change in the logits -----------------------------------------------------
-  float repetition_penalty = 1.0f;  // (0, 100]; over prompt and output
-  float presence_penalty = 0.0f;    // [-2, 2]; over output
-  float frequency_penalty = 0.0f;   // [-2, 2]; over output
+  // What the history and the caller change in the logits.
+  float repetition_penalty = 1.0f;                    // (0, 100]; over prompt and output
+  float presence_penalty = 0.0f;                      // [-2, 2]; over output
+  float frequency_penalty = 0.0f;                     // [-2, 2]; over output
   std::vector<std::pair<TokenId, float>> logit_bias;  // added to the logits; each in [-100, 100]
   std::vector<TokenId> allowed_token_ids;             // empty = all
 
-  // --- When it ends ---------------------------------------------------------------------------------------------
-  std::vector<std::string> stop;        // at most 64 non-empty strings; found across token borders
+  // When it ends.
+  std::vector<std::string> stop;  // at most 64 non-empty strings; found across token borders
   std::vector<TokenId> stop_token_ids;
   bool include_stop_str_in_output = false;
   bool ignore_eos = false;
   std::optional<int32_t> max_tokens = 16;  // >= 1; absent = until the context is full
   int32_t min_tokens = 0;                  // no end-of-text and no stop before this many
 
-  // --- What is reported -----------------------------------------------------------------------------------------
-  std::optional<int32_t> logprobs;         // the N most likely per output token; 0 = only the chosen; -1 = all
-  std::optional<int32_t> prompt_logprobs;  // the same for the prompt's tokens
+  // What is reported: the N most likely tokens at each position; 0 = only the chosen; -1 = all.
+  std::optional<int32_t> logprobs;         // of the output
+  std::optional<int32_t> prompt_logprobs;  // of the prompt
   bool detokenize = true;
   bool skip_special_tokens = true;
 

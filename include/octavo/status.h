@@ -1,11 +1,13 @@
 #pragma once
 
-// Purpose:    how octavo reports an error of the environment or of the caller: a code and one line of text that names the
-//             file or option, the value and the limit. Bugs are CHECKs, expected outcomes (no free block, no prefix hit) are
-//             optionals or enums; neither is a Status.
+// Purpose:    how octavo reports an error of the environment or of the caller: a code and one line
+//             of text that names the file or option, the value and the limit. Bugs are CHECKs,
+//             expected outcomes (no free block, no prefix hit) are optionals or enums; neither is a
+//             Status.
 // Ownership:  values; a Status owns its message.
 // Threading:  immutable after construction; safe to read from any thread.
-// Invariants: an OK status has an empty message; a Result holds a value if and only if its status is OK.
+// Invariants: an OK status has an empty message; a Result holds a value if and only if its status
+//             is OK.
 
 #include <optional>
 #include <string>
@@ -16,7 +18,8 @@ namespace octavo {
 
 enum class StatusCode {
   kOk = 0,
-  kInvalidArgument,    // the caller gave a value outside its limits (exit code 2 on the command line)
+  // The caller gave a value outside its limits (exit code 2 on the command line).
+  kInvalidArgument,
   kNotFound,           // a file or a named thing does not exist
   kDataLoss,           // a file is truncated, corrupt or inconsistent
   kUnimplemented,      // well-formed, but this version does not support it
@@ -70,8 +73,8 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}           // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {}   // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }

@@ -1,7 +1,8 @@
 #pragma once
 
-// Purpose:    OCTAVO_CHECK states what must hold or the program has a bug; it prints the condition, the place and a message,
-//             and aborts. OCTAVO_DCHECK is the same in builds without NDEBUG and costs nothing otherwise.
+// Purpose:    OCTAVO_CHECK states what must hold or the program has a bug; it prints the condition,
+//             the place and a message, and aborts. OCTAVO_DCHECK is the same in builds without
+//             NDEBUG and costs nothing otherwise.
 // Threading:  any thread.
 
 #include <string_view>
@@ -13,10 +14,10 @@ namespace octavo::base {
 
 }  // namespace octavo::base
 
-#define OCTAVO_CHECK(condition, message)                                              \
-  do {                                                                                \
-    if (!(condition)) [[unlikely]]                                                    \
-      ::octavo::base::CheckFailed(__FILE__, __LINE__, #condition, message);           \
+#define OCTAVO_CHECK(condition, message)                                    \
+  do {                                                                      \
+    if (!(condition)) [[unlikely]]                                          \
+      ::octavo::base::CheckFailed(__FILE__, __LINE__, #condition, message); \
   } while (false)
 
 #ifdef NDEBUG

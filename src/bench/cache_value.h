@@ -1,10 +1,12 @@
 #pragma once
 
-// Purpose:    what a KV cache is worth, as `octavo bench cache` prints: time per token with and without it as the sequence grows,
-//             and how much of the reserved memory holds tokens with contiguous reservations and with blocks.
+// Purpose:    what a KV cache is worth, as `octavo bench cache` prints: time per token with and
+//             without it as the sequence grows, and how much of the reserved memory holds tokens
+//             with contiguous reservations and with blocks.
 // Ownership:  makes its own engines.
 // Threading:  one thread.
-// Invariants: both speed columns do the same work on the same tokens; the memory part uses the real block pool and tables.
+// Invariants: both speed columns do the same work on the same tokens; the memory part uses the real
+//             block pool and tables.
 
 #include <cstdint>
 #include <functional>
@@ -30,7 +32,8 @@ struct CacheUtilization {
   double paged = 0;                  // share of the allocated blocks' slots that hold a token, 0..1
 };
 
-// The speeds at each of `lengths` tokens. `base` says which model, threads and formats; its cache mode is set here.
+// The speeds at each of `lengths` tokens. `base` says which model, threads and formats; its cache
+// mode is set here.
 Result<std::vector<CacheSpeed>> MeasureCacheSpeed(
     const EngineOptions& base, const std::vector<int32_t>& lengths,
     const std::function<void(const CacheSpeed&)>& on_row);

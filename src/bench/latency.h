@@ -1,10 +1,11 @@
 #pragma once
 
-// Purpose:    one stream's speed: prefill and decode tokens per second at a given prompt length, as `octavo bench latency` prints.
+// Purpose:    one stream's speed: prefill and decode tokens per second at a given prompt length, as
+//             `octavo bench latency` prints.
 // Ownership:  borrows the engine.
 // Threading:  as the engine.
-// Invariants: prompts are made of ordinary token ids from a fixed generator, and end-of-text is ignored, so that every run does
-//             the same work.
+// Invariants: prompts are made of ordinary token ids from a fixed generator, and end-of-text is
+//             ignored, so that every run does the same work.
 
 #include <cstdint>
 #include <vector>
@@ -30,7 +31,8 @@ struct LatencyResult {
   LatencyRun median;
 };
 
-// `length` ids that are not special in any usual vocabulary: a fixed sequence without long repetitions.
+// `length` ids that are not special in any usual vocabulary: a fixed sequence without long
+// repetitions.
 std::vector<TokenId> SyntheticPrompt(const ModelInfo& info, int32_t length);
 
 Result<LatencyResult> MeasureLatency(Engine& engine, const LatencyOptions& options);

@@ -125,7 +125,8 @@ Result<std::unique_ptr<Engine>> EngineImpl::Create(const EngineOptions& options)
   return std::unique_ptr<Engine>(std::move(engine));
 }
 
-// Configuration, tokenizer and chat template; a file without a usable template serves everything but chat.
+// Configuration, tokenizer and chat template; a file without a usable template serves everything
+// but chat.
 Status EngineImpl::LoadText() {
   Result<model::ModelConfig> config = model::ReadModelConfig(file_);
   if (!config.ok()) return config.status();

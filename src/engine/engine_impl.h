@@ -1,9 +1,12 @@
 #pragma once
 
-// Purpose:    the engine behind include/octavo/engine.h: it builds the parts in the right order and lends them to requests.
-// Ownership:  owns every part; members are declared so that what borrows is destroyed before what it borrows from.
+// Purpose:    the engine behind include/octavo/engine.h: it builds the parts in the right order and
+//             lends them to requests.
+// Ownership:  owns every part; members are declared so that what borrows is destroyed before what
+//             it borrows from.
 // Threading:  as engine.h says.
-// Invariants: a request is checked before anything is computed; the memory plan is accepted before memory is taken.
+// Invariants: a request is checked before anything is computed; the memory plan is accepted before
+//             memory is taken.
 
 #include <atomic>
 #include <cstdint>

@@ -1,9 +1,12 @@
 #pragma once
 
-// Purpose:    one request from its prompt to its end: prefill, then a token per step, until something stops it.
-// Ownership:  owns sampler, stop checker and detokenizer; borrows the sequence, the tokenizer and the logits scratch.
+// Purpose:    one request from its prompt to its end: prefill, then a token per step, until
+//             something stops it.
+// Ownership:  owns sampler, stop checker and detokenizer; borrows the sequence, the tokenizer and
+//             the logits scratch.
 // Threading:  the engine's thread.
-// Invariants: the output is a function of prompt, parameters and seed alone; every output token is handed to the callback once.
+// Invariants: the output is a function of prompt, parameters and seed alone; every output token is
+//             handed to the callback once.
 
 #include <atomic>
 #include <chrono>

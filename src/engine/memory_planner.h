@@ -1,9 +1,11 @@
 #pragma once
 
-// Purpose:    what an engine will hold in memory, by purpose, before it takes any of it; and how long a context that allows.
+// Purpose:    what an engine will hold in memory, by purpose, before it takes any of it; and how
+//             long a context that allows.
 // Ownership:  plain values.
 // Threading:  pure functions of their arguments.
-// Invariants: an accepted plan's total is at most its limit, and its blocks hold one sequence of max_model_len tokens.
+// Invariants: an accepted plan's total is at most its limit, and its blocks hold one sequence of
+//             max_model_len tokens.
 
 #include <cstdint>
 #include <optional>
@@ -38,8 +40,8 @@ inline constexpr int32_t kMaxLogitsRows = 16;
 Result<EnginePlan> PlanMemory(const PlanInputs& inputs, const ModelOptions& model_options,
                               const CacheOptions& cache_options);
 
-// The prefill chunk that keeps a full step under about half a second, from the products' operations per token and the
-// threads: a power of two in [16, 512].
+// The prefill chunk that keeps a full step under about half a second, from the products' operations
+// per token and the threads: a power of two in [16, 512].
 int32_t DefaultMaxNumBatchedTokens(const model::ModelConfig& config, bool has_avx512,
                                    int32_t num_threads);
 

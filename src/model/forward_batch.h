@@ -1,10 +1,11 @@
 #pragma once
 
-// Purpose:    what one step computes, as the model sees it: rows of tokens, and for each sequence where its K and V lie.
+// Purpose:    what one step computes, as the model sees it: rows of tokens, and for each sequence
+//             where its K and V lie.
 // Ownership:  borrows everything; valid during Model::Forward.
 // Threading:  read-only.
-// Invariants: slices cover the rows in order without gaps; a slice's rows have consecutive positions; its block table reaches
-//             its last position.
+// Invariants: slices cover the rows in order without gaps; a slice's rows have consecutive
+//             positions; its block table reaches its last position.
 
 #include <cstdint>
 #include <span>

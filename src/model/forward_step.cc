@@ -70,7 +70,8 @@ void ForwardStep::Run(int thread) {
   NormaliseOutputs(thread);
 }
 
-// After its K and V are stored, the last layer matters only for the rows whose hidden state is wanted.
+// After its K and V are stored, the last layer matters only for the rows whose hidden state is
+// wanted.
 RowRange ForwardStep::ActiveRows(int32_t layer) const {
   if (layer + 1 < config_.num_layers) return {0, num_rows_};
   if (batch_.output_rows.empty()) return {0, 0};
@@ -100,7 +101,8 @@ void ForwardStep::Embed(int thread) {
   }
 }
 
-// One row is normalised by every thread for itself, which is cheaper than meeting at a barrier; many rows are shared out.
+// One row is normalised by every thread for itself, which is cheaper than meeting at a barrier;
+// many rows are shared out.
 LinearInput ForwardStep::Normalise(int thread, const float* weight, RowRange rows) {
   const int64_t width = config_.hidden_dim;
   if (rows.count() == 1) {
@@ -250,7 +252,8 @@ void ForwardStep::Attend(int thread, int32_t layer, RowRange rows) {
   }
 }
 
-// All chunks that the rows of one tile see, folded in order; a chunk that only the later rows reach is computed for those.
+// All chunks that the rows of one tile see, folded in order; a chunk that only the later rows reach
+// is computed for those.
 void ForwardStep::AttendRowTile(int thread, const kernels::PagedKvView& view,
                                 const kernels::QueryRows& queries, int64_t kv_head,
                                 RowRange slice_rows, int64_t first_row) {
@@ -282,7 +285,8 @@ void ForwardStep::AttendRowTile(int thread, const kernels::PagedKvView& view,
   }
 }
 
-// One row: the chunks of its keys are shared out among the threads, then folded in order, head by head.
+// One row: the chunks of its keys are shared out among the threads, then folded in order, head by
+// head.
 void ForwardStep::AttendSplit(int thread, int32_t layer, int64_t row) {
   int64_t first_row = 0;
   size_t index = 0;

@@ -1,11 +1,12 @@
 #pragma once
 
-// Purpose:    one Model::Forward, as every compute thread runs it: all threads walk the layers together and meet at barriers; a
-//             thread works on its share of the rows or of the output panels.
+// Purpose:    one Model::Forward, as every compute thread runs it: all threads walk the layers
+//             together and meet at barriers; a thread works on its share of the rows or of the
+//             output panels.
 // Ownership:  borrows everything for the duration of one call.
 // Threading:  Run(t) is called once by each thread of the pool.
-// Invariants: shares depend on the thread count, results do not: every element is computed whole by one thread in the order that
-//             arithmetic.md fixes.
+// Invariants: shares depend on the thread count, results do not: every element is computed whole by
+//             one thread in the order that arithmetic.md fixes.
 
 #include <cstdint>
 

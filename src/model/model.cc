@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -73,6 +74,13 @@ void Model::Logits(int64_t first, int64_t count, float* out) {
       options_.kernels->matmul.float32(output.matrix, workspace_.output.Row(first),
                                        workspace_.output.stride, count, range, out,
                                        config_.vocab_size);
+    }
+    if (output.bias == nullptr) return;
+    const int64_t begin = panels.begin * quant::kPanelOutputs;
+    const int64_t end = std::min<int64_t>(panels.end * quant::kPanelOutputs, config_.vocab_size);
+    for (int64_t row = 0; row < count; ++row) {
+      options_.kernels->rows.add(out + row * config_.vocab_size + begin, output.bias + begin,
+                                 end - begin);
     }
   });
 }

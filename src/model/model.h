@@ -1,8 +1,10 @@
 #pragma once
 
-// Purpose:    the forward pass of a Llama-family model: tokens in, K and V into the store, final hidden states and logits out.
-//             Prefill and decode are one path; a row's result never depends on the other rows (docs/contracts/exactness.md).
-// Ownership:  owns weights and workspace; borrows the mapped file, the compute threads and, per call, the KvStore.
+// Purpose:    the forward pass of a Llama-family model: tokens in, K and V into the store, final
+//             hidden states and logits out. Prefill and decode are one path; a row's result never
+//             depends on the other rows (docs/contracts/exactness.md).
+// Ownership:  owns weights and workspace; borrows the mapped file, the compute threads and, per
+//             call, the KvStore.
 // Threading:  one call at a time; a call uses all threads of the pool.
 // Invariants: nothing is allocated inside Forward and Logits.
 
@@ -43,8 +45,9 @@ class Model {
                                              base::ThreadPool& pool, base::MemoryLedger& ledger,
                                              const std::function<void(double)>& on_progress);
 
-  // Computes every row of `batch`: writes its K and V into `store`, and keeps the final hidden states of batch.output_rows.
-  // REQUIRES: 1 <= rows <= max_rows; at most max_output_rows output rows; tokens within the vocabulary.
+  // Computes every row of `batch`: writes its K and V into `store`, and keeps the final hidden
+  // states of batch.output_rows. REQUIRES: 1 <= rows <= max_rows; at most max_output_rows output
+  // rows; tokens within the vocabulary.
   void Forward(const ForwardBatch& batch, kvstore::KvStore& store);
 
   // The logits of output rows [first, first + count) of the last Forward. out: [count, vocab_size].

@@ -35,7 +35,8 @@ class ConfigReader {
 
   const Status& status() const { return status_; }
 
-  // A count in [1, limit]; `fallback` where the key is absent and a fallback is given. An array must hold one value only.
+  // A count in [1, limit]; `fallback` where the key is absent and a fallback is given. An array
+  // must hold one value only.
   int32_t Count(std::string_view key, uint64_t limit,
                 std::optional<uint64_t> fallback = std::nullopt) {
     const std::string full_key = prefix_ + std::string(key);

@@ -1,10 +1,12 @@
 #pragma once
 
-// Purpose:    the geometry and constants of one model of the Llama family, read from GGUF metadata and checked.
+// Purpose:    the geometry and constants of one model of the Llama family, read from GGUF metadata
+//             and checked.
 // Ownership:  a plain value.
 // Threading:  immutable after ReadModelConfig.
-// Invariants: every count is positive and within the limits of model_config.cc; num_heads is a multiple of num_kv_heads; head_dim is a
-//             multiple of 8 up to 256; rot_dim is even and at most head_dim.
+// Invariants: every count is positive and within the limits of model_config.cc; num_heads is a
+//             multiple of num_kv_heads; head_dim is a multiple of 8 up to 256; rot_dim is even and
+//             at most head_dim.
 
 #include <cstdint>
 #include <string>

@@ -43,7 +43,8 @@ std::string LayerTensor(int32_t layer, std::string_view name) {
 
 }  // namespace
 
-// Finds and checks every tensor, then packs; the two steps are apart so that memory is planned before it is taken.
+// Finds and checks every tensor, then packs; the two steps are apart so that memory is planned
+// before it is taken.
 class WeightLoader {
  public:
   WeightLoader(const formats::GgufFile& file, const ModelConfig& config, ModelWeights& weights)
@@ -163,9 +164,11 @@ void WeightLoader::CollectAttentionInputs(int32_t layer) {
   const int64_t outputs = config_.query_dim() + 2 * config_.kv_dim();
   const formats::GgufTensor* fused = Find(fused_name, hidden, outputs);
   if (fused == nullptr) return;
-  if (file_.FindTensor(LayerTensor(layer, "attn_qkv.bias")) != nullptr) {
-    Fail(Status::Unimplemented(
-        fmt::format("{}: a bias of a fused attn_qkv is not supported", file_.name())));
+  for (const char* bias : {"attn_qkv.bias", "attn_q.bias", "attn_k.bias", "attn_v.bias"}) {
+    const std::string name = LayerTensor(layer, bias);
+    if (file_.FindTensor(name) == nullptr) continue;
+    Fail(Status::Unimplemented(fmt::format("{}: tensor {} beside a fused {} is not supported",
+                                           file_.name(), name, fused_name)));
   }
   Rows(*fused, 0, config_.query_dim(), target.query);
   Rows(*fused, config_.query_dim(), config_.kv_dim(), target.key);

@@ -1,9 +1,12 @@
 #pragma once
 
-// Purpose:    the weights of one model, packed for the product kernels in their stored quantisation.
-// Ownership:  owns the packed bytes (MemoryTag::kWeights); embedding rows are read from the mapped file, which must outlive it.
+// Purpose:    the weights of one model, packed for the product kernels in their stored
+//             quantisation.
+// Ownership:  owns the packed bytes (MemoryTag::kWeights); embedding rows are read from the mapped
+//             file, which must outlive it.
 // Threading:  immutable after Load.
-// Invariants: every matrix has the shape that the configuration implies; a missing or misshapen tensor is a Status.
+// Invariants: every matrix has the shape that the configuration implies; a missing or misshapen
+//             tensor is a Status.
 
 #include <cstdint>
 #include <functional>

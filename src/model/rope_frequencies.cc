@@ -16,7 +16,8 @@ double PairOfRotations(double rotations, const RopeConfig& config, int32_t rot_d
          (2.0 * base::Log(config.base));
 }
 
-// YaRN (Peng et al. 2023): fast pairs keep their frequency, slow pairs are divided by the factor, those between are blended.
+// YaRN (Peng et al. 2023): fast pairs keep their frequency, slow pairs are divided by the factor,
+// those between are blended.
 void BlendYarn(const RopeConfig& config, int32_t rot_dim, std::vector<double>& frequencies) {
   const double last_index = rot_dim - 1.0;
   const double low =

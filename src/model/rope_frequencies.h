@@ -1,10 +1,11 @@
 #pragma once
 
-// Purpose:    the rotation of every pair of a head at every position: frequencies with their scaling applied, and the cos
-//             and sin rows that the kernels read (arithmetic.md A7).
+// Purpose:    the rotation of every pair of a head at every position: frequencies with their
+//             scaling applied, and the cos and sin rows that the kernels read (arithmetic.md A7).
 // Ownership:  owns its frequencies.
 // Threading:  immutable after construction; FillRow may run on any thread.
-// Invariants: FillRow depends on the position alone, so a row is the same in prefill and decode and on every machine.
+// Invariants: FillRow depends on the position alone, so a row is the same in prefill and decode and
+//             on every machine.
 
 #include <cstdint>
 #include <span>
@@ -23,7 +24,8 @@ struct RopeFactors {
 
 class RopeFrequencies {
  public:
-  // `max_model_len` chooses between the long and the short list of kLongRope. The divisors' lengths are rot_dim / 2 or 0.
+  // `max_model_len` chooses between the long and the short list of kLongRope. The divisors' lengths
+  // are rot_dim / 2 or 0.
   RopeFrequencies(const RopeConfig& config, int32_t rot_dim, int32_t max_model_len,
                   const RopeFactors& factors);
 

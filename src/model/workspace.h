@@ -1,9 +1,12 @@
 #pragma once
 
-// Purpose:    the activations of one step: every buffer that Model::Forward writes, sized once for the largest step.
+// Purpose:    the activations of one step: every buffer that Model::Forward writes, sized once for
+//             the largest step.
 // Ownership:  owns its memory, reserved under MemoryTag::kActivations.
-// Threading:  the buffers are shared by the compute threads of one Forward; `ThreadScratch(t)` belongs to thread t alone.
-// Invariants: every buffer is 64-byte aligned and every row stride a multiple of 16 elements; nothing is allocated after Create.
+// Threading:  the buffers are shared by the compute threads of one Forward; `ThreadScratch(t)`
+//             belongs to thread t alone.
+// Invariants: every buffer is 64-byte aligned and every row stride a multiple of 16 elements;
+//             nothing is allocated after Create.
 
 #include <cstdint>
 #include <vector>
@@ -23,7 +26,8 @@ struct RowBuffer {
   float* Row(int64_t row) const { return data + row * stride; }
 };
 
-// What one thread needs for itself: one row in both forms, and the attention's scratch and partials.
+// What one thread needs for itself: one row in both forms, and the attention's scratch and
+// partials.
 struct ThreadScratch {
   float* row = nullptr;              // [widest input]
   kernels::QuantizedRows quantized;  // one row of the widest input
@@ -50,8 +54,9 @@ class Workspace {
   const ThreadScratch& thread_scratch(int thread) const {
     return scratch_[static_cast<size_t>(thread)];
   }
-  // Views of the shared quantised rows for inputs of `num_inputs` elements: those that a normalised or attended row becomes, and
-  // those of the feed-forward's inner rows, which are written while the first are still read.
+  // Views of the shared quantised rows for inputs of `num_inputs` elements: those that a normalised
+  // or attended row becomes, and those of the feed-forward's inner rows, which are written while
+  // the first are still read.
   kernels::QuantizedRows QuantizedInput(int64_t num_inputs) const;
   kernels::QuantizedRows QuantizedInner(int64_t num_inputs) const;
 
@@ -67,8 +72,8 @@ class Workspace {
   RowBuffer output;     // [max_output_rows, hidden_dim]: final hidden states, normalised
   RowBuffer rope_cos;   // [max_rows, rot_dim / 2]
   RowBuffer rope_sin;   // [max_rows, rot_dim / 2]
-  float* split_partials =
-      nullptr;  // [num_heads, max chunks, PartialFloats]: a one-row slice's chunks, shared by the threads
+  // [num_heads, max chunks, PartialFloats]: a one-row slice's chunks, shared by the threads.
+  float* split_partials = nullptr;
 
  private:
   class Carver;

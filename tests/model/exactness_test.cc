@@ -1,5 +1,5 @@
-// The exactness law on the real model: what only changes how, never what, leaves every bit of ids and log-probabilities alone
-// (docs/contracts/exactness.md).
+// The exactness law on the real model: what only changes how, never what, leaves every bit of ids
+// and log-probabilities alone (docs/contracts/exactness.md).
 
 #include <gtest/gtest.h>
 
@@ -211,8 +211,9 @@ TEST_F(ExactnessTest, AReusedPrefixGivesTheSameBits) {
   }
 }
 
-// Goldens made on one machine hold on all: each line is a compute type, a KV format and the hash of ids and log-probabilities.
-// A change of the arithmetic bumps kArithmeticVersion and re-makes the file with the lines that this test prints.
+// Goldens made on one machine hold on all: each line is a compute type, a KV format and the hash of
+// ids and log-probabilities. A change of the arithmetic bumps kArithmeticVersion and re-makes the
+// file with the lines that this test prints.
 TEST_F(ExactnessTest, OutputsHashToTheCommittedGoldens) {
   std::map<std::string, std::string> golden;
   std::ifstream file(GoldenPath("exactness/smollm2-135m-q4_1.txt"));

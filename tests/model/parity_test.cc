@@ -1,4 +1,5 @@
-// The default model against HF Transformers in float32 on the same file, position by position (tests/golden/parity).
+// The default model against HF Transformers in float32 on the same file, position by position
+// (tests/golden/parity).
 
 #include <gtest/gtest.h>
 
@@ -106,7 +107,8 @@ class ParityTest : public ::testing::Test {
     if (!DefaultModelPath()) GTEST_SKIP() << "the default model is absent: run scripts/fetch-model";
   }
 
-  // Compares every position of every sequence, prints a line for each, and returns the sums over prompts and windows.
+  // Compares every position of every sequence, prints a line for each, and returns the sums over
+  // prompts and windows.
   std::pair<Tally, Tally> Measure(const LoadedModel::Options& options) {
     const Golden golden = ReadGolden();
     LoadedModel model(*DefaultModelPath(), options);

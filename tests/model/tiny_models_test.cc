@@ -1,4 +1,5 @@
-// Every tiny random-weight model against the float64 forward pass that shares no code with ours (tests/golden/tiny).
+// Every tiny random-weight model against the float64 forward pass that shares no code with ours
+// (tests/golden/tiny).
 
 #include <gtest/gtest.h>
 

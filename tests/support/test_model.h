@@ -1,7 +1,7 @@
 #pragma once
 
-// Purpose:    what the cross-layer tests share: where the default model lies, a model without an engine around it, and goldens'
-//             little-endian fields.
+// Purpose:    what the cross-layer tests share: where the default model lies, a model without an
+//             engine around it, and goldens' little-endian fields.
 // Ownership:  LoadedModel owns all its parts.
 // Threading:  one thread.
 // Invariants: none beyond the parts' own.
@@ -40,7 +40,8 @@ class LoadedModel {
 
   LoadedModel(const std::string& path, const Options& options);
 
-  // Runs the model over `tokens` and calls `on_logits(position, logits)` for every position that `wants` is true for.
+  // Runs the model over `tokens` and calls `on_logits(position, logits)` for every position that
+  // `wants` is true for.
   void Run(std::span<const TokenId> tokens, const std::function<bool(int64_t)>& wants,
            const std::function<void(int64_t, std::span<const float>)>& on_logits);
 

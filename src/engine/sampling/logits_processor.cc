@@ -20,7 +20,8 @@ void SortUnique(std::vector<TokenId>& token_ids) {
   token_ids.erase(std::unique(token_ids.begin(), token_ids.end()), token_ids.end());
 }
 
-// The tokens that may end a request, which min_tokens masks: end-of-text also with ignore_eos, as in vLLM.
+// The tokens that may end a request, which min_tokens masks: end-of-text also with ignore_eos, as
+// in vLLM.
 std::vector<TokenId> EndTokenIds(const SamplingParams& params,
                                  std::span<const TokenId> eos_token_ids) {
   std::vector<TokenId> token_ids(eos_token_ids.begin(), eos_token_ids.end());

@@ -1,13 +1,13 @@
 #pragma once
 
-// Purpose:    what the history and the caller change in a row of logits before a token is chosen: masks, bias, penalties, in
-//             vLLM's order (docs/contracts/sampling.md, S2).
+// Purpose:    what the history and the caller change in a row of logits before a token is chosen:
+//             masks, bias, penalties, in vLLM's order (docs/contracts/sampling.md, S2).
 // Ownership:  copies what it needs of the parameters; owns the token counts of one sequence.
 // Threading:  one thread at a time.
-// Invariants: the counts cover the whole history, whether its K and V came from a cache or not; nothing is allocated after
-//             construction; a step costs at most O(distinct tokens of the history), plus
-//             O(vocab_size) with allowed tokens. No processed logit is NaN or +inf if the raw ones
-//             are not.
+// Invariants: the counts cover the whole history, whether its K and V came from a cache or not;
+//             nothing is allocated after construction; a step costs at most O(distinct tokens of
+//             the history), plus O(vocab_size) with allowed tokens. No processed logit is NaN or
+//             +inf if the raw ones are not.
 
 #include <cstdint>
 #include <span>

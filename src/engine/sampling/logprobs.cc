@@ -8,7 +8,8 @@
 namespace octavo::engine {
 namespace {
 
-// The place of `chosen` among the logits in falling order, of equal ones the lowest id first; 1 = the highest.
+// The place of `chosen` among the logits in falling order, of equal ones the lowest id first; 1 =
+// the highest.
 int32_t RankOf(std::span<const float> logits, TokenId chosen) {
   const auto split = static_cast<size_t>(chosen);
   const float logit = logits[split];

@@ -1,12 +1,12 @@
 #pragma once
 
-// Purpose:    the log-probabilities of the raw distribution, before temperature, penalties and bias, for the output and for
-//             the prompt (docs/contracts/sampling.md, S6).
+// Purpose:    the log-probabilities of the raw distribution, before temperature, penalties and
+//             bias, for the output and for the prompt (docs/contracts/sampling.md, S6).
 // Ownership:  owns its buffers.
 // Threading:  one thread at a time.
-// Invariants: logprob = logit - log_sum_exp in float32; tokens are ordered by their raw logit, of equal ones the lowest id
-//             first; `rank` is the place in that order, so that the top list's ranks are 1, 2, 3,
-//             ...
+// Invariants: logprob = logit - log_sum_exp in float32; tokens are ordered by their raw logit, of
+//             equal ones the lowest id first; `rank` is the place in that order, so that the top
+//             list's ranks are 1, 2, 3, ...
 
 #include <cstdint>
 #include <optional>

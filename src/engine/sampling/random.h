@@ -1,12 +1,12 @@
 #pragma once
 
-// Purpose:    random numbers as a pure function of (seed, position, stream): the counter-based generator Philox4x32-10 of
-//             Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC
-//             2011).
+// Purpose:    random numbers as a pure function of (seed, position, stream): the counter-based
+//             generator Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers:
+//             as easy as 1, 2, 3" (SC 2011).
 // Ownership:  none; there is no state.
 // Threading:  pure.
-// Invariants: a draw depends on nothing but its arguments, so neither the batch, nor the number of steps, nor the order of
-//             the calls can change it (docs/contracts/sampling.md, S5).
+// Invariants: a draw depends on nothing but its arguments, so neither the batch, nor the number of
+//             steps, nor the order of the calls can change it (docs/contracts/sampling.md, S5).
 
 #include <array>
 #include <cstdint>

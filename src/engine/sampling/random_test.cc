@@ -19,7 +19,8 @@ TEST(PhiloxTest, GivesRandom123sKnownAnswers) {
 }
 
 TEST(UniformDrawTest, TakesTheTopBitsOfTheFirstTwoWords) {
-  // Words 0x6627e8d5, 0xe169c58d: the 64-bit number 0xe169c58d6627e8d5 without its lowest 12 bits, plus a half.
+  // Words 0x6627e8d5, 0xe169c58d: the 64-bit number 0xe169c58d6627e8d5 without its lowest 12 bits,
+  // plus a half.
   EXPECT_EQ(UniformDraw(0, 0, 0), (static_cast<double>(0xe169c58d6627e) + 0.5) / std::pow(2.0, 52));
 }
 
@@ -34,7 +35,8 @@ TEST(UniformDrawTest, ChangesWithEachHalfOfSeedAndPositionAndWithTheStream) {
   EXPECT_EQ(draws.size(), 6u);
 }
 
-// 100 equal bins, 100,000 draws: chi-square with 99 degrees of freedom exceeds 148.2 in one of a thousand seeds.
+// 100 equal bins, 100,000 draws: chi-square with 99 degrees of freedom exceeds 148.2 in one of a
+// thousand seeds.
 TEST(UniformDrawTest, IsUniformOverPositions) {
   constexpr int kNumBins = 100, kNumDraws = 100000;
   std::array<int, kNumBins> counts{};

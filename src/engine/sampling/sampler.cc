@@ -19,8 +19,8 @@ struct Pick {
   double before;  // the weight of all that precede it
 };
 
-// Inverse CDF: the first whose cumulative weight exceeds `target`. Rounding may put `target` at the total: then the last
-// one that has any weight. REQUIRES: a weight is above 0, and target is.
+// Inverse CDF: the first whose cumulative weight exceeds `target`. Rounding may put `target` at the
+// total: then the last one that has any weight. REQUIRES: a weight is above 0, and target is.
 Pick PickByWeight(std::span<const double> weights, double target) {
   Pick last{0, 0.0};
   double sum = 0.0;
@@ -100,8 +100,8 @@ void Sampler::ScaleAndMask(std::span<float> logits, float max) const {
   }
 }
 
-// Over the whole row in two steps, block and token, so that the exponentials of all but one block are formed by the
-// vectorised log_sum_exp.
+// Over the whole row in two steps, block and token, so that the exponentials of all but one block
+// are formed by the vectorised log_sum_exp.
 TokenId Sampler::DrawFromRow(double uniform) {
   const double target = uniform * WeighBlocks();
   const Pick block = PickByWeight(block_weights_, target);
@@ -157,8 +157,8 @@ double Sampler::WeighBlocks() {
   return Sum(block_weights_);
 }
 
-// Fills weights_ for the fewest leading `tokens` whose weights add up to at least `target`; false, and all of them, if they
-// do not.
+// Fills weights_ for the fewest leading `tokens` whose weights add up to at least `target`; false,
+// and all of them, if they do not.
 bool Sampler::WeighUpTo(std::span<const ScoredToken> tokens, double target) {
   weights_.clear();
   double sum = 0.0;

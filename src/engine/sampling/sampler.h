@@ -1,11 +1,12 @@
 #pragma once
 
-// Purpose:    chooses the next token of one request from a row of raw logits (docs/contracts/sampling.md, S1 to S5).
+// Purpose:    chooses the next token of one request from a row of raw logits
+//             (docs/contracts/sampling.md, S1 to S5).
 // Ownership:  one per request; owns its buffers, borrows the kernels.
 // Threading:  one thread at a time.
-// Invariants: the choice is a function of the parameters, the seed, the position, the history and the logits alone; nothing
-//             is allocated after construction, except for the log-probabilities that are handed
-//             out.
+// Invariants: the choice is a function of the parameters, the seed, the position, the history and
+//             the logits alone; nothing is allocated after construction, except for the
+//             log-probabilities that are handed out.
 
 #include <cstdint>
 #include <optional>

@@ -48,7 +48,8 @@ double ChiSquare(const std::map<TokenId, int>& counts, const std::map<TokenId, d
   return sum;
 }
 
-// Tokens in three blocks of the row with the probabilities 0.4, 0.3, 0.2, 0.05, 0.05; all others are masked.
+// Tokens in three blocks of the row with the probabilities 0.4, 0.3, 0.2, 0.05, 0.05; all others
+// are masked.
 std::vector<float> FiveTokenRow() {
   std::vector<float> logits(600, -kInfinity);
   logits[3] = std::log(0.4f);
@@ -114,7 +115,8 @@ TEST(SamplerTest, DrawsFollowTheProbabilitiesAcrossBlocks) {
   EXPECT_EQ(counts.size(), 5u);
 }
 
-// At temperature 1/2 the probabilities are squared: 0.16, 0.09, 0.04, 0.0025, 0.0025, together 0.295.
+// At temperature 1/2 the probabilities are squared: 0.16, 0.09, 0.04, 0.0025, 0.0025, together
+// 0.295.
 TEST(SamplerTest, TemperatureSharpensTheProbabilities) {
   SamplingParams params;
   params.temperature = 0.5f;
@@ -160,7 +162,8 @@ TEST(SamplerTest, TopPKeepsTheFewestThatHoldTheShare) {
   EXPECT_EQ(CountDraws(params, FiveTokenRow(), 2000).size(), 1u);
 }
 
-// Of the top 2, the first holds 4/7 = 0.571: enough for 0.5, though it is less than half of the row.
+// Of the top 2, the first holds 4/7 = 0.571: enough for 0.5, though it is less than half of the
+// row.
 TEST(SamplerTest, TopPIsAShareOfWhatTopKLeft) {
   SamplingParams params;
   params.top_k = 2;

@@ -1,5 +1,5 @@
-// Compares with tests/golden/sampling/cases.txt, which tests/tools/make_sampling_golden.py makes: an independent reference
-// of masks, bias, penalties (bit for bit), filters and draws (token ids).
+// Compares with tests/golden/sampling/cases.txt, which tests/tools/make_sampling_golden.py makes:
+// an independent reference of masks, bias, penalties (bit for bit), filters and draws (token ids).
 
 #include <gtest/gtest.h>
 

@@ -52,7 +52,8 @@ Status CheckLogprobs(std::string_view name, std::optional<int32_t> count, int32_
       fmt::format("{} is {}, but must be in [-1, {}]", name, *count, vocab_size));
 }
 
-// The bytes of the well-formed UTF-8 character at the front of `text` (RFC 3629, section 4), 0 if there is none.
+// The bytes of the well-formed UTF-8 character at the front of `text` (RFC 3629, section 4), 0 if
+// there is none.
 size_t Utf8CharacterBytes(std::string_view text) {
   const auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);

@@ -57,7 +57,8 @@ bool StopChecker::IsStopToken(TokenId token_id) const {
 
 StopUpdate StopChecker::Push(TokenId token_id, std::string_view text) {
   OCTAVO_CHECK(!ended_, "the request has ended already");
-  // Forget the streamed bytes, but not at each call, so that a long held-back text is not moved again and again.
+  // Forget the streamed bytes, but not at each call, so that a long held-back text is not moved
+  // again and again.
   if (released_ * 2 >= pending_.size()) {
     pending_.erase(0, released_);
     released_ = 0;
@@ -92,8 +93,8 @@ std::string_view StopChecker::Flush(std::string_view tail) {
   return std::string_view(pending_).substr(released_);
 }
 
-// The stop string that is complete first in `text`, of several at one byte the first of the list; null if none, or if
-// `may_stop` is false. `*match_end`: the end of the match, or of the text.
+// The stop string that is complete first in `text`, of several at one byte the first of the list;
+// null if none, or if `may_stop` is false. `*match_end`: the end of the match, or of the text.
 const StopChecker::Pattern* StopChecker::Scan(std::string_view text, bool may_stop,
                                               size_t* match_end) {
   for (size_t i = 0; i < text.size(); ++i) {

@@ -1,14 +1,16 @@
 #pragma once
 
-// Purpose:    decides when a request ends, and which text may be streamed already: stop strings across token borders, stop
-//             tokens, end-of-text, max_tokens, min_tokens (docs/contracts/sampling.md, S7).
+// Purpose:    decides when a request ends, and which text may be streamed already: stop strings
+//             across token borders, stop tokens, end-of-text, max_tokens, min_tokens
+//             (docs/contracts/sampling.md, S7).
 // Ownership:  one per request; owns the text that it holds back.
 // Threading:  one thread at a time.
-// Invariants: the texts that Push and Flush return, put together, are the text up to the first match of a stop string (or
-//             all of it), however it was split into pieces. Unless include_stop_str_in_output is
-//             set, text that may yet become a stop string is held back. Linear time: each byte
-//             costs each stop string amortised O(1).
-// States:     running (finish_reason none) -> ended, by the Push that returns another reason, or by Flush. REQUIRES running.
+// Invariants: the texts that Push and Flush return, put together, are the text up to the first
+//             match of a stop string (or all of it), however it was split into pieces. Unless
+//             include_stop_str_in_output is set, text that may yet become a stop string is held
+//             back. Linear time: each byte costs each stop string amortised O(1).
+// States:     running (finish_reason none) -> ended, by the Push that returns another reason, or by
+//             Flush. REQUIRES running.
 
 #include <cstddef>
 #include <cstdint>

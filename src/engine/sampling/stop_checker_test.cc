@@ -190,7 +190,8 @@ TEST(StopCheckerTest, FlushReleasesWhatIsHeldAndTheTail) {
   EXPECT_EQ(checker.Flush("\xEF\xBF\xBD"), "EN\xEF\xBF\xBD");
 }
 
-// The whole-text answer, by search: of all occurrences that end after `floor` bytes, the one that ends first.
+// The whole-text answer, by search: of all occurrences that end after `floor` bytes, the one that
+// ends first.
 struct NaiveMatch {
   size_t begin = 0, end = std::string::npos;
 };
@@ -283,8 +284,8 @@ TEST(StopCheckerTest, HoldsBackTheBeginningsOfStopStringsAndNothingElse) {
   }
 }
 
-// 64 stop strings of 10,000 bytes that agree with each other and with the text in all but their last byte: a search that
-// began anew at each byte would compare some 10^12 bytes.
+// 64 stop strings of 10,000 bytes that agree with each other and with the text in all but their
+// last byte: a search that began anew at each byte would compare some 10^12 bytes.
 TEST(StopCheckerTest, ALongRepetitiveStopListTakesLinearTime) {
   SamplingParams params;
   for (int i = 0; i < 64; ++i) params.stop.push_back(std::string(9990 + i % 8, 'a') + "b");

@@ -1,7 +1,7 @@
 #pragma once
 
-// Purpose:    plain twins of the two row kernels that sampling uses, for its tests: standard library, binary64, so that the
-//             expected values do not come from the code under test.
+// Purpose:    plain twins of the two row kernels that sampling uses, for its tests: standard
+//             library, binary64, so that the expected values do not come from the code under test.
 // Threading:  pure.
 
 #include <cmath>

@@ -30,8 +30,8 @@ uint32_t FallingKey(float logit) {
   return (bits & 0x80000000u) != 0 ? bits : bits ^ 0x7FFFFFFFu;
 }
 
-// A stable radix sort by falling logit, least significant digit first: 3 digits of 11 bits. REQUIRES: `tokens` in the order
-// of their ids; `scratch` is as long.
+// A stable radix sort by falling logit, least significant digit first: 3 digits of 11 bits.
+// REQUIRES: `tokens` in the order of their ids; `scratch` is as long.
 void SortFalling(std::span<ScoredToken> tokens, std::span<ScoredToken> scratch) {
   constexpr int kDigitBits = 11, kNumDigits = 3;
   constexpr uint32_t kNumBuckets = 1u << kDigitBits;

@@ -1,11 +1,12 @@
 #pragma once
 
-// Purpose:    the n highest of a row of logits, in falling order, of equal ones the lowest id first.
+// Purpose:    the n highest of a row of logits, in falling order, of equal ones the lowest id
+//             first.
 // Ownership:  owns its buffers; borrows the row between SetRow and the last Select.
 // Threading:  one thread at a time.
-// Invariants: nothing is allocated after construction. Row blocks of kBlockTokens bound the search: the n-th highest of the
-//             block maxima is a lower bound of the n-th highest logit, so most blocks need not be
-//             looked at.
+// Invariants: nothing is allocated after construction. Row blocks of kBlockTokens bound the search:
+//             the n-th highest of the block maxima is a lower bound of the n-th highest logit, so
+//             most blocks need not be looked at.
 
 #include <cstdint>
 #include <span>
