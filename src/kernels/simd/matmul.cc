@@ -17,7 +17,8 @@ HWY_BEFORE_NAMESPACE();
 namespace octavo::kernels {
 namespace HWY_NAMESPACE {
 
-MatMulKernels MatMulTable() { return {Int8, Float32, QuantizeRow}; }
+// A constant, not a function: asking for a table must run on any processor.
+constexpr MatMulKernels kMatMul = {Int8, Float32, QuantizeRow};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace octavo::kernels
@@ -27,10 +28,10 @@ HWY_AFTER_NAMESPACE();
 namespace octavo::kernels {
 
 #if defined(__x86_64__)
-MatMulKernels Avx2MatMul() { return N_AVX2::MatMulTable(); }
-MatMulKernels Avx512MatMul() { return N_AVX3::MatMulTable(); }
+MatMulKernels Avx2MatMul() { return N_AVX2::kMatMul; }
+MatMulKernels Avx512MatMul() { return N_AVX3::kMatMul; }
 #else
-MatMulKernels NeonMatMul() { return N_NEON::MatMulTable(); }
+MatMulKernels NeonMatMul() { return N_NEON::kMatMul; }
 #endif
 
 }  // namespace octavo::kernels
