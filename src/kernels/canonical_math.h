@@ -13,7 +13,8 @@
 
 namespace octavo::kernels {
 
-inline constexpr int kLanes = 16;  // the virtual lanes of every reduction
+inline constexpr int kLanes = 16;                // the virtual lanes of every reduction
+inline constexpr int64_t kLogSumExpBlock = 256;  // elements whose lanes are summed in float32
 
 // e^r on |r| <= ln(2) / 2: a minimax polynomial with its first two coefficients fixed at 1;
 // relative error 3.1e-9. kExpPolynomial[k] belongs to r^(6 - k).

@@ -29,9 +29,8 @@ struct RowOpKernels {
   // Index of the largest element; of equal ones the lowest; -1 if any element is NaN or +inf, or
   // all are -inf. n >= 1.
   int64_t (*argmax_finite)(const float* x, int64_t n);
-  // log(sum(exp(x[i] - max))) + max as float32, where the sum runs over 16 lanes and the lane tree
-  // and log is base/portable_math.h's. REQUIRES: argmax_finite(x, n) >= 0, and `max` is the largest
-  // element.
+  // log(sum(exp(x[i] - max))) + max, rounded to float32 (arithmetic.md A11).
+  // REQUIRES: argmax_finite(x, n) >= 0, and `max` is the largest element.
   float (*log_sum_exp)(const float* x, int64_t n, float max);
 };
 

@@ -248,5 +248,15 @@ TEST(RowOpsTest, LogSumExpMatchesDoublePrecision) {
   }
 }
 
+// Beside a term of 1, each of these is near half a unit in the last place.
+TEST(RowOpsTest, LogSumExpKeepsALongTailOfSmallTerms) {
+  for (const KernelTable* table : AllTables()) {
+    std::vector<float> x(49152, -16.0f);
+    x[3] = 0.0f;
+    const double sum = 1.0 + 49151 * std::exp(-16.0);
+    EXPECT_NEAR(table->rows.log_sum_exp(x.data(), std::ssize(x), 0.0f), std::log(sum), 1e-7);
+  }
+}
+
 }  // namespace
 }  // namespace octavo::kernels

@@ -64,9 +64,15 @@ int64_t ArgmaxFinite(const float* x, int64_t n) {
 }
 
 float LogSumExp(const float* x, int64_t n, float max) {
-  float lanes[kLanes] = {};
-  for (int64_t i = 0; i < n; ++i) lanes[i % kLanes] = lanes[i % kLanes] + Exp(x[i] - max);
-  return static_cast<float>(base::Log(LaneTree(lanes)) + max);
+  double sum = 0.0;
+  for (int64_t first = 0; first < n; first += kLogSumExpBlock) {
+    float lanes[kLanes] = {};
+    for (int64_t i = first; i < n && i < first + kLogSumExpBlock; ++i) {
+      lanes[i % kLanes] = lanes[i % kLanes] + Exp(x[i] - max);
+    }
+    sum += LaneTree(lanes);
+  }
+  return static_cast<float>(base::Log(sum) + max);
 }
 
 }  // namespace

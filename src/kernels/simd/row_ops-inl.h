@@ -136,7 +136,8 @@ int64_t ArgmaxFinite(const float* x, int64_t n) {
   return i;
 }
 
-float LogSumExp(const float* x, int64_t n, float max) {
+// The sum of Exp(x[i] - max) over one block of log-sum-exp.
+float SumOfExps(const float* x, int64_t n, float max) {
   const FloatVector maxima = hn::Set(kFloat, max);
   FloatVector sums[kParts];
   for (FloatVector& sum : sums) sum = hn::Zero(kFloat);
@@ -150,7 +151,15 @@ float LogSumExp(const float* x, int64_t n, float max) {
   HWY_ALIGN float lanes[kLanes];
   for (int part = 0; part < kParts; ++part) hn::Store(sums[part], kFloat, lanes + part * kWidth);
   for (; i < n; ++i) lanes[i % kLanes] = lanes[i % kLanes] + kernels::Exp(x[i] - max);
-  return static_cast<float>(base::Log(LaneTree(lanes)) + max);
+  return LaneTree(lanes);
+}
+
+float LogSumExp(const float* x, int64_t n, float max) {
+  double sum = 0.0;
+  for (int64_t i = 0; i < n; i += kLogSumExpBlock) {
+    sum += SumOfExps(x + i, HWY_MIN(kLogSumExpBlock, n - i), max);
+  }
+  return static_cast<float>(base::Log(sum) + max);
 }
 
 }  // namespace
