@@ -23,6 +23,11 @@ kernels::KvDtype StorageOf(KvCacheDtype dtype) {
   return kernels::KvDtype::kFloat16;
 }
 
+// All of it exactly: the largest counts have no float64 of their own, and would be rounded beyond.
+int64_t ShareOf(int64_t bytes, double share) {
+  return share >= 1.0 ? bytes : static_cast<int64_t>(static_cast<double>(bytes) * share);
+}
+
 // Everything but the KV cache, for a given context.
 MemoryUsage FixedUsage(const PlanInputs& inputs, int32_t max_model_len) {
   MemoryUsage usage;
@@ -39,8 +44,7 @@ class Planner {
  public:
   Planner(const PlanInputs& inputs, const CacheOptions& options)
       : inputs_(inputs),
-        limit_bytes_(static_cast<int64_t>(static_cast<double>(inputs.memory_bytes) *
-                                          options.gpu_memory_utilization)),
+        limit_bytes_(ShareOf(inputs.memory_bytes, options.gpu_memory_utilization)),
         dtype_(StorageOf(options.dtype)) {
     spec_.num_layers = inputs.config.num_layers;
     spec_.num_kv_heads = inputs.config.num_kv_heads;
