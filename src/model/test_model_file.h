@@ -222,6 +222,7 @@ class TestModel {
   }
 
   Model& model() { return *model_; }
+  kvstore::KvStore& store() { return *store_; }
 
  private:
   base::MemoryLedger ledger_;
