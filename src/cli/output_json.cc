@@ -36,11 +36,13 @@ class LogprobsJson {
     AddToken(entry.chosen.token_id, FiniteNumber(entry.chosen.logprob));
     json::object top;
     json::array top_ids;
+    bool holds_chosen = false;
     for (const TokenLogprob& candidate : entry.top) {
       AddCandidate(candidate, &top);
       top_ids.emplace_back(candidate.token_id);
+      holds_chosen = holds_chosen || candidate.token_id == entry.chosen.token_id;
     }
-    AddCandidate(entry.chosen, &top);
+    if (!holds_chosen) AddCandidate(entry.chosen, &top);
     top_logprobs_.emplace_back(std::move(top));
     top_token_ids_.emplace_back(std::move(top_ids));
   }
@@ -64,10 +66,12 @@ class LogprobsJson {
     offset_ += NumCharacters(bytes);
   }
 
-  // Of two tokens with the same spelling the more likely one, which comes first, stays.
+  // Of tokens with the same spelling the most likely has it as its key, the others "token_id:N".
   void AddCandidate(const TokenLogprob& candidate, json::object* top) const {
-    top->emplace(TokenString(engine_.TokenBytes(candidate.token_id)),
-                 FiniteNumber(candidate.logprob));
+    const json::value logprob = FiniteNumber(candidate.logprob);
+    const bool is_new =
+        top->emplace(TokenString(engine_.TokenBytes(candidate.token_id)), logprob).second;
+    if (!is_new) top->emplace(fmt::format("token_id:{}", candidate.token_id), logprob);
   }
 
   const Engine& engine_;

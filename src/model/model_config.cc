@@ -115,8 +115,9 @@ RopeConfig ReadRope(ConfigReader& reader, const formats::GgufFile& file, const M
   rope.yarn_beta_fast = reader.Positive("rope.scaling.yarn_beta_fast", 32.0);
   rope.yarn_beta_slow = reader.Positive("rope.scaling.yarn_beta_slow", 1.0);
 
-  const std::string type =
-      reader.Text("rope.scaling.type", reader.Has("rope.scale_linear") ? "linear" : "none");
+  // A file that gives a factor without a type means linear.
+  const bool has_factor = reader.Has("rope.scale_linear") || reader.Has("rope.scaling.factor");
+  const std::string type = reader.Text("rope.scaling.type", has_factor ? "linear" : "none");
   if (type == "none") {
     rope.scaling = RopeScaling::kNone;
   } else if (type == "linear") {

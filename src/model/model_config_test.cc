@@ -351,6 +351,13 @@ TEST(ModelConfigTest, TheOldKeyScaleLinearMeansLinearScaling) {
   EXPECT_EQ(config.rope.factor, 2.5);
 }
 
+TEST(ModelConfigTest, AScalingFactorWithoutATypeMeansLinear) {
+  const ModelConfig config = MustRead(MetadataFile().Set("rope.scaling.factor", Float(4.0f)));
+
+  EXPECT_EQ(config.rope.scaling, RopeScaling::kLinear);
+  EXPECT_EQ(config.rope.factor, 4.0);
+}
+
 TEST(ModelConfigTest, AnUnknownRopeScalingIsRefusedWithTheKnownOnes) {
   ExpectRefused(MetadataFile().Set("rope.scaling.type", Text("ntk")), StatusCode::kUnimplemented,
                 {"llama.rope.scaling.type", "\"ntk\"", "none, linear, yarn and longrope"});
