@@ -91,7 +91,7 @@ TEST(TokenizerGoldenTest, DefaultModelGivesHuggingFaceIds) {
   }
 }
 
-TEST(TokenizerGoldenTest, DefaultModelRefusesABytesThatItsVocabularyLacks) {
+TEST(TokenizerGoldenTest, DefaultModelRefusesBytesThatItsVocabularyLacks) {
   const std::string path = testing::DefaultModelPath();
   if (path.empty()) GTEST_SKIP() << "the default model file is not on this machine";
   const Result<formats::GgufFile> file = formats::GgufFile::Open(path);

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "text/text_test_util.h"
-#include "text/utf8.h"
 
 namespace octavo::text {
 namespace {
