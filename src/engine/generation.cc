@@ -109,9 +109,10 @@ Status Generation::Prefill(Sequence& sequence) {
   const Status status =
       sequence.Compute(report ? Sequence::OutputRows::kAll : Sequence::OutputRows::kLast, on_step);
   if (!status.ok()) return status;
+  const bool stopped = aborted();  // read once: it may be set at any moment
   if (!finite) output_.finish_reason = FinishReason::kError;
-  if (finite && aborted()) output_.finish_reason = FinishReason::kAbort;
-  if (!finite || aborted()) return Status::Ok();
+  if (finite && stopped) output_.finish_reason = FinishReason::kAbort;
+  if (!finite || stopped) return Status::Ok();
 
   // The last step's last output row is the prompt's last token.
   const int64_t last_row =
