@@ -1,0 +1,412 @@
+// The engine as its callers see it: options, sessions, memory and what it refuses. On tiny models.
+
+#include "octavo/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/test_engine.h"
+
+namespace octavo::engine {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Status RefusalOf(const EngineOptions& options) {
+  const Result<std::unique_ptr<Engine>> engine = Engine::Create(options);
+  EXPECT_FALSE(engine.ok());
+  return engine.status();
+}
+
+void ExpectSound(const Engine& engine) {
+  const Status status = engine.CheckIntegrity();
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+std::vector<TokenId> Joined(std::vector<TokenId> first, const std::vector<TokenId>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+// --- Options ---------------------------------------------------------------------------------
+
+TEST(EngineOptionsTest, EachOptionOutOfItsRangeIsNamedWithValueAndLimit) {
+  const struct {
+    std::function<void(EngineOptions&)> set;
+    const char* name_and_value;
+    const char* limit;
+  } cases[] = {
+      {[](EngineOptions& o) { o.model.max_model_len = 0; }, "max_model_len is 0", "[1, 134217728]"},
+      {[](EngineOptions& o) { o.model.max_model_len = (1 << 27) + 1; },
+       "max_model_len is 134217729", "[1, 134217728]"},
+      {[](EngineOptions& o) { o.device.threads = 0; }, "threads is 0", "[1, 256]"},
+      {[](EngineOptions& o) { o.device.threads = 257; }, "threads is 257", "[1, 256]"},
+      {[](EngineOptions& o) { o.scheduler.max_num_batched_tokens = 0; },
+       "max_num_batched_tokens is 0", "[1, 16384]"},
+      {[](EngineOptions& o) { o.scheduler.max_num_batched_tokens = 16385; },
+       "max_num_batched_tokens is 16385", "[1, 16384]"},
+      {[](EngineOptions& o) { o.cache.kv_cache_memory_bytes = 0; }, "kv_cache_memory_bytes is 0",
+       "[1, "},
+      {[](EngineOptions& o) { o.cache.kv_cache_memory_bytes = -5; }, "kv_cache_memory_bytes is -5",
+       "[1, "},
+      {[](EngineOptions& o) { o.cache.gpu_memory_utilization = 0.0; },
+       "gpu_memory_utilization is 0", "(0, 1]"},
+      {[](EngineOptions& o) { o.cache.gpu_memory_utilization = 1.01; },
+       "gpu_memory_utilization is 1.01", "(0, 1]"},
+      {[](EngineOptions& o) {
+         o.cache.gpu_memory_utilization = std::numeric_limits<double>::quiet_NaN();
+       },
+       "gpu_memory_utilization is nan", "(0, 1]"},
+      {[](EngineOptions& o) { o.cache.block_size = 0; }, "block_size is 0", "8, 16, 32"},
+      {[](EngineOptions& o) { o.cache.block_size = 4; }, "block_size is 4", "8, 16, 32"},
+      {[](EngineOptions& o) { o.cache.block_size = 24; }, "block_size is 24", "8, 16, 32"},
+      {[](EngineOptions& o) { o.cache.block_size = 512; }, "block_size is 512", "256"},
+  };
+  for (const auto& c : cases) {
+    EngineOptions options = TinyOptions();
+    c.set(options);
+    const Status status = RefusalOf(options);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << c.name_and_value;
+    EXPECT_THAT(status.message(), AllOf(HasSubstr(c.name_and_value), HasSubstr(c.limit)));
+  }
+}
+
+TEST(EngineOptionsTest, TheEndsOfEachRangeAreAccepted) {
+  EngineOptions options = TinyOptions();
+  options.model.max_model_len = 1;
+  options.scheduler.max_num_batched_tokens = 1;
+  options.cache.gpu_memory_utilization = 1.0;
+  options.cache.block_size = 256;
+  EXPECT_NE(MakeEngine(options), nullptr);
+  options.scheduler.max_num_batched_tokens = 16384;
+  options.cache.block_size = 8;
+  EXPECT_NE(MakeEngine(options), nullptr);
+}
+
+TEST(EngineOptionsTest, AMissingModelIsNamed) {
+  EngineOptions options;
+  EXPECT_EQ(RefusalOf(options).code(), StatusCode::kInvalidArgument);
+  options.model.path = "/nowhere/model.gguf";
+  const Status status = RefusalOf(options);
+  EXPECT_EQ(status.code(), StatusCode::kNotFound);
+  EXPECT_THAT(status.message(), HasSubstr("/nowhere/model.gguf"));
+}
+
+TEST(EngineOptionsTest, AMaxModelLenThatCannotFitIsRefusedWithWhatWould) {
+  EngineOptions options = TinyOptions();
+  options.cache.kv_cache_memory_bytes = 100 * 1024;  // a token takes 1024 bytes, a block 16384
+  options.model.max_model_len = 97;
+  const Status status = RefusalOf(options);
+
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("longest max_model_len that fits is 96"));
+  options.model.max_model_len.reset();
+  EXPECT_EQ(MakeEngine(options)->model_info().max_model_len, 96);
+}
+
+TEST(EngineTest, InfoTellsTheModelAndWhatThisEngineMadeOfIt) {
+  EngineOptions options = TinyOptions();
+  options.device.threads = 2;
+  options.device.simd = SimdLevel::kReference;
+  options.model.max_model_len = 100;
+  const std::unique_ptr<Engine> engine = MakeEngine(options);
+  const ModelInfo& info = engine->model_info();
+
+  EXPECT_EQ(info.name, "llama-mha-64");
+  EXPECT_EQ(info.architecture, "llama");
+  EXPECT_EQ(info.num_layers, 2);
+  EXPECT_EQ(info.num_heads, 2);
+  EXPECT_EQ(info.num_kv_heads, 2);
+  EXPECT_EQ(info.head_dim, 64);
+  EXPECT_EQ(info.hidden_dim, 64);
+  EXPECT_EQ(info.ffn_dim, 96);
+  EXPECT_EQ(info.vocab_size, 272);
+  EXPECT_EQ(info.context_length, 512);
+  EXPECT_EQ(info.max_model_len, 100);
+  EXPECT_EQ(info.simd, "reference");
+  EXPECT_EQ(info.threads, 2);
+  EXPECT_GT(info.load_s, 0.0);
+}
+
+TEST(EngineTest, LoadProgressNeverFallsAndEndsAtOne) {
+  EngineOptions options = TinyOptions();
+  std::vector<double> shares;
+  options.on_load_progress = [&shares](double share) { shares.push_back(share); };
+  MakeEngine(options);
+
+  ASSERT_FALSE(shares.empty());
+  EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
+  EXPECT_GT(shares.front(), 0.0);
+  EXPECT_EQ(shares.back(), 1.0);
+}
+
+// --- Memory ----------------------------------------------------------------------------------
+
+TEST(EngineTest, WhatIsHeldIsAtMostWhatWasPlannedTagByTag) {
+  for (KvCacheMode mode : {KvCacheMode::kPaged, KvCacheMode::kContiguous, KvCacheMode::kNone}) {
+    for (KvCacheDtype dtype : {KvCacheDtype::kFloat16, KvCacheDtype::kFloat32}) {
+      EngineOptions options = TinyOptions();
+      options.cache.mode = mode;
+      options.cache.dtype = dtype;
+      options.device.threads = 3;
+      const std::unique_ptr<Engine> engine = MakeEngine(options);
+      MustGenerate(engine->Generate(RandomPrompt(50), Greedy(4)));
+      const MemoryPlan plan = engine->memory_plan();
+
+      for (size_t tag = 0; tag < kNumMemoryTags; ++tag) {
+        EXPECT_LE(plan.actual.bytes[tag], plan.planned.bytes[tag])
+            << MemoryTagName(static_cast<MemoryTag>(tag));
+      }
+      for (MemoryTag tag : {MemoryTag::kWeights, MemoryTag::kKvCache, MemoryTag::kActivations,
+                            MemoryTag::kTokenizer, MemoryTag::kScratch}) {
+        EXPECT_GT(plan.actual[tag], 0) << MemoryTagName(tag);
+      }
+      EXPECT_LE(plan.planned.total(), plan.limit_bytes);
+      // 2 layers, K and V, 2 heads of 64
+      const int64_t bytes_per_token = dtype == KvCacheDtype::kFloat32 ? 2048 : 1024;
+      EXPECT_EQ(plan.kv_bytes_per_token, bytes_per_token);
+      EXPECT_EQ(plan.actual[MemoryTag::kKvCache], 512 * bytes_per_token);
+    }
+  }
+}
+
+// --- Sessions --------------------------------------------------------------------------------
+
+TEST(SessionTest, ASecondTurnReusesAllTokensButTheLastOutput) {
+  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
+  const std::unique_ptr<Session> session = engine->NewSession();
+  const Result<RequestOutput> first = session->Generate(RandomPrompt(30), Greedy(10));
+  const CompletionOutput answer = MustGenerate(first);
+  EXPECT_EQ(first->num_cached_tokens, 0);
+
+  const std::vector<TokenId> prompt =
+      Joined(Joined(RandomPrompt(30), answer.token_ids), RandomPrompt(5, 9));
+  const Result<RequestOutput> second = session->Generate(prompt, Greedy(10));
+
+  // The last output token was never fed back.
+  EXPECT_EQ(second->num_cached_tokens, 39);
+  EXPECT_EQ(BitsOf(MustGenerate(second).logprobs),
+            BitsOf(MustGenerate(engine->Generate(prompt, Greedy(10))).logprobs));
+  ExpectSound(*engine);
+}
+
+TEST(SessionTest, ThePrefixCountsTokenByToken) {
+  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
+  const std::vector<TokenId> prompt = RandomPrompt(40);
+  const std::vector<uint32_t> cold =
+      BitsOf(MustGenerate(engine->Generate(prompt, Greedy(6))).logprobs);
+  for (int32_t shared : {0, 1, 15, 16, 17, 31, 39}) {
+    const std::unique_ptr<Session> session = engine->NewSession();
+    std::vector<TokenId> other(prompt.begin(), prompt.begin() + shared);
+    other.push_back(prompt[static_cast<size_t>(shared)] == 3 ? 4 : 3);
+    other.push_back(8);
+    MustGenerate(session->Generate(other, Greedy(2)));
+    const Result<RequestOutput> warm = session->Generate(prompt, Greedy(6));
+
+    EXPECT_EQ(warm->num_cached_tokens, shared);
+    EXPECT_EQ(BitsOf(MustGenerate(warm).logprobs), cold) << shared << " shared tokens";
+    ExpectSound(*engine);
+  }
+}
+
+TEST(SessionTest, TheSamePromptAgainComputesItsLastTokenOnly) {
+  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
+  const std::unique_ptr<Session> session = engine->NewSession();
+  const CompletionOutput first = MustGenerate(session->Generate(RandomPrompt(40), Greedy(6)));
+  const Result<RequestOutput> again = session->Generate(RandomPrompt(40), Greedy(6));
+
+  EXPECT_EQ(again->num_cached_tokens, 39);
+  EXPECT_EQ(BitsOf(MustGenerate(again).logprobs), BitsOf(first.logprobs));
+}
+
+TEST(SessionTest, PromptLogprobsComputeThePromptAnew) {
+  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
+  const std::unique_ptr<Session> session = engine->NewSession();
+  MustGenerate(session->Generate(RandomPrompt(40), Greedy(2)));
+  SamplingParams params = Greedy(2);
+  params.prompt_logprobs = 1;
+  const Result<RequestOutput> result = session->Generate(RandomPrompt(40), params);
+
+  EXPECT_EQ(result->num_cached_tokens, 0);
+  EXPECT_EQ(result->prompt_logprobs.size(), 39u);
+}
+
+TEST(SessionTest, TwoInterleavedSessionsGiveTheBitsThatTheyGiveAlone) {
+  for (KvCacheMode mode : {KvCacheMode::kPaged, KvCacheMode::kContiguous, KvCacheMode::kNone}) {
+    EngineOptions options = TinyOptions();
+    options.cache.mode = mode;
+    options.model.max_model_len = 128;
+    options.cache.kv_cache_memory_bytes = 2 * 128 * 1024;
+    const std::unique_ptr<Engine> engine = MakeEngine(options);
+    const std::vector<TokenId> prompts[] = {RandomPrompt(25, 3), RandomPrompt(33, 4)};
+
+    // Three turns of each; every turn goes on from the last.
+    const auto run = [](Session& session, std::vector<TokenId>& tokens, uint32_t turn) {
+      tokens = Joined(tokens, RandomPrompt(7, 100 + turn));
+      const CompletionOutput output = MustGenerate(session.Generate(tokens, Greedy(9)));
+      tokens = Joined(tokens, output.token_ids);
+      return BitsOf(output.logprobs);
+    };
+    std::vector<std::vector<uint32_t>> alone;
+    for (const std::vector<TokenId>& prompt : prompts) {
+      const std::unique_ptr<Session> session = engine->NewSession();
+      std::vector<TokenId> tokens = prompt;
+      for (uint32_t turn = 0; turn < 3; ++turn) alone.push_back(run(*session, tokens, turn));
+    }
+    const std::unique_ptr<Session> first = engine->NewSession();
+    const std::unique_ptr<Session> second = engine->NewSession();
+    std::vector<TokenId> first_tokens = prompts[0];
+    std::vector<TokenId> second_tokens = prompts[1];
+    for (uint32_t turn = 0; turn < 3; ++turn) {
+      EXPECT_EQ(run(*first, first_tokens, turn), alone[turn]);
+      EXPECT_EQ(run(*second, second_tokens, turn), alone[3 + turn]);
+      ExpectSound(*engine);
+    }
+  }
+}
+
+TEST(SessionTest, WithoutACacheNothingIsReused) {
+  EngineOptions options = TinyOptions();
+  options.cache.mode = KvCacheMode::kNone;
+  const std::unique_ptr<Engine> engine = MakeEngine(options);
+  const std::unique_ptr<Session> session = engine->NewSession();
+  MustGenerate(session->Generate(RandomPrompt(40), Greedy(2)));
+
+  EXPECT_EQ(session->Generate(RandomPrompt(40), Greedy(2))->num_cached_tokens, 0);
+  ExpectSound(*engine);
+}
+
+TEST(SessionTest, AnAbortedTurnLeavesAPrefixThatCanBeReused) {
+  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
+  const std::unique_ptr<Session> session = engine->NewSession();
+  MustGenerate(
+      session->Generate(RandomPrompt(40), Greedy(20), [](const RequestDelta&) { return false; }));
+  ExpectSound(*engine);
+  const Result<RequestOutput> next = session->Generate(RandomPrompt(40), Greedy(5));
+
+  EXPECT_EQ(next->num_cached_tokens, 39);
+  EXPECT_EQ(BitsOf(MustGenerate(next).logprobs),
+            BitsOf(MustGenerate(engine->Generate(RandomPrompt(40), Greedy(5))).logprobs));
+}
+
+TEST(SessionTest, ARefusedRequestLeavesTheSessionAsItWas) {
+  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
+  const std::unique_ptr<Session> session = engine->NewSession();
+  MustGenerate(session->Generate(RandomPrompt(40), Greedy(2)));
+  EXPECT_FALSE(session->Generate({}, Greedy(2)).ok());
+  EXPECT_FALSE(session->Generate({-1}, Greedy(2)).ok());
+
+  EXPECT_EQ(session->Generate(RandomPrompt(40), Greedy(2))->num_cached_tokens, 39);
+}
+
+// A pool of one context, 64 tokens in 4 blocks.
+class FullPoolTest : public ::testing::TestWithParam<KvCacheMode> {
+ protected:
+  void SetUp() override {
+    EngineOptions options = TinyOptions();
+    options.model.max_model_len = 64;
+    options.cache.mode = GetParam();
+    engine_ = MakeEngine(options);
+    ASSERT_NE(engine_, nullptr);
+    ASSERT_EQ(engine_->memory_plan().kv_num_blocks, 4);
+  }
+
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_P(FullPoolTest, ASecondSessionThatFindsNoRoomGetsAStatusAndMayTryAgain) {
+  const std::vector<uint32_t> alone =
+      BitsOf(MustGenerate(engine_->Generate(RandomPrompt(40, 2), Greedy(8))).logprobs);
+  std::unique_ptr<Session> holder = engine_->NewSession();
+  MustGenerate(holder->Generate(RandomPrompt(40), Greedy(8)));
+  const std::unique_ptr<Session> session = engine_->NewSession();
+
+  const Result<RequestOutput> refused = session->Generate(RandomPrompt(40, 2), Greedy(8));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(refused.status().message(), HasSubstr("kv_cache_memory_bytes"));
+  ExpectSound(*engine_);
+
+  holder.reset();
+  ExpectSound(*engine_);
+  EXPECT_EQ(BitsOf(MustGenerate(session->Generate(RandomPrompt(40, 2), Greedy(8))).logprobs),
+            alone);
+  ExpectSound(*engine_);
+}
+
+TEST_P(FullPoolTest, TheHolderGoesOnAfterTheOtherWasRefused) {
+  std::vector<TokenId> prompt = RandomPrompt(40);
+  const std::unique_ptr<Session> holder = engine_->NewSession();
+  const CompletionOutput first = MustGenerate(holder->Generate(prompt, Greedy(8)));
+  EXPECT_FALSE(engine_->NewSession()->Generate(RandomPrompt(40, 2), Greedy(8)).ok());
+
+  const Result<RequestOutput> second = holder->Generate(Joined(prompt, first.token_ids), Greedy(8));
+  EXPECT_EQ(MustGenerate(second).token_ids.size(), 8u);
+  EXPECT_EQ(second->num_cached_tokens, 47);
+  ExpectSound(*engine_);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, FullPoolTest,
+                         ::testing::Values(KvCacheMode::kPaged, KvCacheMode::kContiguous));
+
+TEST(SessionTest, APoolThatFillsUpWhileGeneratingIsAStatusAndTheEngineGoesOn) {
+  EngineOptions options = TinyOptions();
+  options.model.max_model_len = 64;
+  const std::unique_ptr<Engine> engine = MakeEngine(options);
+  std::unique_ptr<Session> holder = engine->NewSession();
+  MustGenerate(holder->Generate(RandomPrompt(20), Greedy(2)));  // 2 of 4 blocks
+  const std::unique_ptr<Session> session = engine->NewSession();
+
+  const Result<RequestOutput> result = session->Generate(RandomPrompt(20, 2), Greedy(30));
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().code(), StatusCode::kResourceExhausted);
+  ExpectSound(*engine);
+  holder.reset();
+  const Result<RequestOutput> again = session->Generate(RandomPrompt(20, 2), Greedy(30));
+  EXPECT_EQ(again->num_cached_tokens, 19);
+  EXPECT_EQ(MustGenerate(again).token_ids.size(), 30u);
+  ExpectSound(*engine);
+}
+
+// --- Text ------------------------------------------------------------------------------------
+
+TEST(EngineTest, TextGeneratesWhatItsTokensGenerate) {
+  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
+  const Result<std::vector<TokenId>> tokens = engine->Tokenize("the hen ate");
+  ASSERT_TRUE(tokens.ok());
+  const Result<RequestOutput> from_text = engine->Generate("the hen ate", Greedy(8));
+
+  EXPECT_EQ(from_text->prompt_token_ids, *tokens);
+  EXPECT_EQ(BitsOf(MustGenerate(from_text).logprobs),
+            BitsOf(MustGenerate(engine->Generate(*tokens, Greedy(8))).logprobs));
+}
+
+TEST(EngineTest, DetokenizingATokenOutsideTheVocabularyIsRefused) {
+  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
+  for (TokenId id : {-1, 272}) {
+    const Result<std::string> text = engine->Detokenize({5, id});
+    ASSERT_FALSE(text.ok());
+    EXPECT_THAT(text.status().message(),
+                AllOf(HasSubstr("token 1 is " + std::to_string(id)), HasSubstr("[0, 271]")));
+  }
+}
+
+TEST(EngineTest, AModelWithoutAChatTemplateServesEverythingButChat) {
+  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
+  const Result<std::vector<TokenId>> chat = engine->ApplyChatTemplate({{"user", "hello"}});
+
+  ASSERT_FALSE(chat.ok());
+  EXPECT_THAT(chat.status().message(), HasSubstr("chat"));
+  MustGenerate(engine->Generate({5}, Greedy(2)));
+}
+
+}  // namespace
+}  // namespace octavo::engine
