@@ -72,6 +72,12 @@ Result<LatencyResult> MeasureLatency(Engine& engine, const LatencyOptions& optio
   for (int32_t i = 0; i < options.repeat; ++i) {
     const Result<RequestOutput> output = engine.Generate(prompt, params);
     if (!output.ok()) return output.status();
+    const CompletionOutput& completion = output->outputs.front();
+    if (completion.finish_reason != FinishReason::kLength) {
+      return Status::Internal(fmt::format("the run ended after {} of {} tokens with {}",
+                                          completion.token_ids.size(), options.output_len,
+                                          FinishReasonName(completion.finish_reason)));
+    }
     const RequestTiming& timing = output->timing;
     result.runs.push_back({options.input_len / timing.prefill_s, timing.ttft_s,
                            (options.output_len - 1) / timing.decode_s});
