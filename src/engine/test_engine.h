@@ -48,8 +48,8 @@ inline std::unique_ptr<Engine> MakeEngine(const EngineOptions& options) {
   return engine.ok() ? *std::move(engine) : nullptr;
 }
 
-// A copy of a tiny model whose tensor `tensor_name` (F32) begins with a NaN; it goes when the object
-// does.
+// A copy of a tiny model whose tensor `tensor_name` (F32) begins with a NaN; its end is that of the
+// object.
 class ModelWithNaN {
  public:
   explicit ModelWithNaN(std::string_view tensor_name)
