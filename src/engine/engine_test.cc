@@ -100,6 +100,16 @@ TEST(EngineOptionsTest, AMissingModelIsNamed) {
   EXPECT_THAT(status.message(), HasSubstr("/nowhere/model.gguf"));
 }
 
+TEST(EngineOptionsTest, KernelsOfAnotherKindOfProcessorAreRefusedWithTheBestThatRun) {
+  EngineOptions options = TinyOptions();
+  const std::string best = MakeEngine(options)->model_info().simd;
+  options.device.simd = best == "neon" ? SimdLevel::kAvx2 : SimdLevel::kNeon;
+  const Status status = RefusalOf(options);
+
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr(best));
+}
+
 TEST(EngineOptionsTest, AMaxModelLenThatCannotFitIsRefusedWithWhatWould) {
   EngineOptions options = TinyOptions();
   options.cache.kv_cache_memory_bytes = 100 * 1024;  // a token takes 1024 bytes, a block 16384

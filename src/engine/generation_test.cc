@@ -321,6 +321,20 @@ TEST_F(GenerationTest, WithoutDetokenizingThereAreTokensButNoText) {
   EXPECT_EQ(output.token_ids, Generate(Greedy(12)).token_ids);
 }
 
+// The byte E2 begins a character of three bytes, which never comes.
+TEST_F(GenerationTest, AnUnfinishedCharacterAtTheEndIsReplaced) {
+  SamplingParams params = Greedy(1);
+  params.allowed_token_ids = {3 + 0xE2};
+  std::string streamed;
+  const CompletionOutput output = Generate(params, 10, [&streamed](const RequestDelta& delta) {
+    streamed += delta.text;
+    return true;
+  });
+
+  EXPECT_EQ(output.text, "\xEF\xBF\xBD");
+  EXPECT_EQ(streamed, output.text);
+}
+
 // --- What is streamed ------------------------------------------------------------------------
 
 TEST_F(GenerationTest, TheDeltasAreTheOutputPieceByPiece) {
