@@ -34,7 +34,7 @@ enum class SimdLevel { kAuto, kReference, kAvx2, kAvx512, kNeon };
 
 struct ModelOptions {
   std::string path;  // a GGUF file, or the first shard of a split one
-  // Tokens, prompt and output; absent = the model's context, or what memory allows.
+  // Tokens, prompt and output, at most the model's context; absent = that, or what memory allows.
   std::optional<int32_t> max_model_len;
   ComputeType compute = ComputeType::kInt8;
 };

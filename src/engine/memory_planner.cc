@@ -130,6 +130,12 @@ Result<EnginePlan> PlanMemory(const PlanInputs& inputs, const ModelOptions& mode
   const Planner planner(inputs, cache_options);
   if (Status status = planner.Validate(); !status.ok()) return status;
 
+  const int32_t context_length = inputs.config.context_length;
+  if (model_options.max_model_len.value_or(0) > context_length) {
+    return Status::InvalidArgument(
+        fmt::format("max_model_len is {}, but the model's context is {} tokens",
+                    *model_options.max_model_len, context_length));
+  }
   const std::optional<int64_t> kv_bytes = cache_options.kv_cache_memory_bytes;
   const int32_t wanted = model_options.max_model_len.value_or(inputs.config.context_length);
   const int32_t fits = planner.LongestContext(wanted, kv_bytes);

@@ -104,6 +104,15 @@ TEST(MemoryPlannerTest, AModelThatFitsGetsItsWholeContext) {
   EXPECT_EQ(static_cast<int64_t>(plan.layout.arena_bytes), 512 * kBytesPerToken);
 }
 
+TEST(MemoryPlannerTest, MoreThanTheModelsContextIsRefused) {
+  const Result<EnginePlan> plan =
+      PlanMemory(Inputs(int64_t{1} << 30), MaxModelLen(513), WholeMemory());
+
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(plan.status().message(), "max_model_len is 513, but the model's context is 512 tokens");
+}
+
 TEST(MemoryPlannerTest, AContextThatIsNoMultipleOfTheBlockIsRoundedUp) {
   const EnginePlan plan = MustPlan(Inputs(int64_t{1} << 30), MaxModelLen(33), WholeMemory());
 
