@@ -182,6 +182,7 @@ Status EngineImpl::Load(const EngineOptions& options, const kernels::KernelTable
   model_options.max_rows = max_rows_;
   model_options.max_output_rows = max_rows_;
   model_options.max_model_len = plan_.max_model_len;
+  model_options.rope_model_len = options.model.max_model_len.value_or(config_.context_length);
   Result<std::unique_ptr<model::Model>> model = model::Model::Load(
       file_, config_, model_options, *threads_, ledger_, options.on_load_progress);
   if (!model.ok()) return model.status();

@@ -158,6 +158,20 @@ TEST(EngineTest, LoadProgressNeverFallsAndEndsAtOne) {
   EXPECT_EQ(shares.back(), 1.0);
 }
 
+// The file's context of 512 tokens is longer than the 32 that its model was first trained for, so
+// the long list of divisors is meant; how little memory there is must not choose the other one.
+TEST(EngineTest, AContextThatMemoryShortensKeepsTheRotationsOfTheWholeOne) {
+  EngineOptions options = TinyOptions("llama-rope-longrope-long");
+  const std::unique_ptr<Engine> whole = MakeEngine(options);
+  ASSERT_GT(whole->model_info().max_model_len, 32);
+  options.cache.kv_cache_memory_bytes = 32 * whole->memory_plan().kv_bytes_per_token;
+  const std::unique_ptr<Engine> shortened = MakeEngine(options);
+  ASSERT_EQ(shortened->model_info().max_model_len, 32);
+
+  EXPECT_EQ(BitsOf(MustGenerate(shortened->Generate(RandomPrompt(20), Greedy(8))).logprobs),
+            BitsOf(MustGenerate(whole->Generate(RandomPrompt(20), Greedy(8))).logprobs));
+}
+
 // --- Memory ----------------------------------------------------------------------------------
 
 TEST(EngineTest, WhatIsHeldIsAtMostWhatWasPlannedTagByTag) {

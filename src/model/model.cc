@@ -35,7 +35,7 @@ Result<std::unique_ptr<Model>> Model::Load(const formats::GgufFile& file, const 
   if (!weights.ok()) return weights.status();
   model->weights_ = *std::move(weights);
   model->rope_ = std::make_unique<RopeFrequencies>(
-      config.rope, config.rot_dim, options.max_model_len, model->weights_->rope_factors());
+      config.rope, config.rot_dim, options.rope_model_len, model->weights_->rope_factors());
   return model;
 }
 

@@ -35,6 +35,9 @@ struct ModelOptions {
   int64_t max_rows = 0;  // tokens per Forward
   int64_t max_output_rows = 0;  // final hidden states kept per Forward
   int32_t max_model_len = 0;    // tokens
+  // Tokens that were asked for, however many of them memory allows: chooses kLongRope's list, so
+  // that the machine does not choose the answer.
+  int32_t rope_model_len = 0;
 };
 
 class Model {

@@ -40,7 +40,7 @@ void Divide(const std::vector<float>& divisors, std::vector<double>& frequencies
 
 }  // namespace
 
-RopeFrequencies::RopeFrequencies(const RopeConfig& config, int32_t rot_dim, int32_t max_model_len,
+RopeFrequencies::RopeFrequencies(const RopeConfig& config, int32_t rot_dim, int32_t model_len,
                                  const RopeFactors& factors)
     : frequencies_(static_cast<size_t>(rot_dim) / 2), magnitude_(config.attention_factor) {
   for (size_t pair = 0; pair < frequencies_.size(); ++pair) {
@@ -57,8 +57,8 @@ RopeFrequencies::RopeFrequencies(const RopeConfig& config, int32_t rot_dim, int3
       magnitude_ *= 1.0 + 0.1 * base::Log(config.factor);
       break;
     case RopeScaling::kLongRope:
-      Divide(max_model_len > config.original_context_length ? factors.long_divisors
-                                                            : factors.short_divisors,
+      Divide(model_len > config.original_context_length ? factors.long_divisors
+                                                        : factors.short_divisors,
              frequencies_);
       break;
   }

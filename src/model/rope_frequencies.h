@@ -24,9 +24,9 @@ struct RopeFactors {
 
 class RopeFrequencies {
  public:
-  // `max_model_len` chooses between the long and the short list of kLongRope. The divisors' lengths
-  // are rot_dim / 2 or 0.
-  RopeFrequencies(const RopeConfig& config, int32_t rot_dim, int32_t max_model_len,
+  // `model_len` (tokens) chooses between the long and the short list of kLongRope. The divisors'
+  // lengths are rot_dim / 2 or 0.
+  RopeFrequencies(const RopeConfig& config, int32_t rot_dim, int32_t model_len,
                   const RopeFactors& factors);
 
   int32_t num_pairs() const { return static_cast<int32_t>(frequencies_.size()); }

@@ -192,6 +192,7 @@ class TestModel {
     model_options.max_rows = options.max_rows;
     model_options.max_output_rows = options.max_rows;
     model_options.max_model_len = file.config.context_length;
+    model_options.rope_model_len = file.config.context_length;
     Result<std::unique_ptr<Model>> model =
         Model::Load(*file.file, file.config, model_options, threads_, ledger_, nullptr);
     OCTAVO_CHECK(model.ok(), model.status().message());

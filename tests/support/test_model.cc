@@ -42,6 +42,7 @@ LoadedModel::LoadedModel(const std::string& path, const Options& options)
   model_options.max_rows = max_rows_;
   model_options.max_output_rows = max_rows_;
   model_options.max_model_len = max_model_len;
+  model_options.rope_model_len = max_model_len;
   Result<std::unique_ptr<model::Model>> model =
       model::Model::Load(*file_, config_, model_options, *threads_, ledger_, nullptr);
   OCTAVO_CHECK(model.ok(), model.status().message());
