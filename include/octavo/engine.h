@@ -4,7 +4,8 @@
 // Ownership:  Engine owns everything; a Session borrows its Engine and must not outlive it.
 // Threading:  an Engine and its Sessions are used by one thread at a time; Abort() alone may be
 //             called from any thread and from a signal handler. Callbacks run on the calling
-//             thread, between steps.
+//             thread, between steps, in the default floating-point environment; the caller's own is
+//             restored when the call returns.
 // Invariants: for one model file, one KvCacheDtype, one ComputeType and one request the token ids
 //             and log-probabilities are bit-identical whatever the block size, chunk size, cache
 //             mode, threads, instruction set and cached prefix are (docs/contracts/exactness.md).
@@ -31,7 +32,7 @@ struct ChatMessage {
 };
 
 struct TokenizeOptions {
-  bool add_special = true;     // the beginning-of-text token, where the model wants one
+  bool add_special = true;     // the tokens that begin and end a text, where the model wants them
   bool parse_special = false;  // text that spells a special token becomes that token
 };
 
@@ -88,7 +89,8 @@ class Engine {
 
   virtual Result<std::vector<TokenId>> Tokenize(std::string_view text,
                                                 const TokenizeOptions& options = {}) const = 0;
-  // The text of `token_ids`; ENSURES: the bytes are exactly those of the tokens.
+  // The text of `token_ids`; ENSURES: the bytes are exactly those of the tokens that are not
+  // skipped, but for the space that SentencePiece puts in front of a text. They need not be UTF-8.
   virtual Result<std::string> Detokenize(const std::vector<TokenId>& token_ids,
                                          bool skip_special_tokens = true) const = 0;
   // The bytes of one token. REQUIRES: 0 <= id < vocab_size.

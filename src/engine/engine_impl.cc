@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/float_mode.h"
 #include "base/machine.h"
 #include "kernels/kernel_table.h"
 
@@ -110,6 +111,7 @@ class SessionImpl : public Session {
 
 Result<std::unique_ptr<Engine>> EngineImpl::Create(const EngineOptions& options) {
   const auto start = std::chrono::steady_clock::now();
+  const base::ScopedFloatMode float_mode;  // for the rotary frequencies, computed on this thread
   const Result<const kernels::KernelTable*> kernels = ChooseKernels(options.device.simd);
   if (!kernels.ok()) return kernels.status();
   if (Status status = CheckOptions(options); !status.ok()) return status;
@@ -231,6 +233,7 @@ Result<RequestOutput> EngineImpl::Run(Sequence& sequence,
                                       const std::vector<TokenId>& prompt_token_ids,
                                       const SamplingParams& params, const DeltaCallback& on_delta) {
   abort_.store(false, std::memory_order_relaxed);
+  const base::ScopedFloatMode float_mode;  // for sampling and log-probabilities, on this thread
   const GenerationContext context = MakeContext();
   if (Status status = Generation::CheckRequest(context, prompt_token_ids, params); !status.ok()) {
     return status;

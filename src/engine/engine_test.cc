@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cfenv>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -156,6 +157,31 @@ TEST(EngineTest, LoadProgressNeverFallsAndEndsAtOne) {
   EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
   EXPECT_GT(shares.front(), 0.0);
   EXPECT_EQ(shares.back(), 1.0);
+}
+
+TEST(EngineTest, TheCallersRoundingModeChangesNoBitAndIsRestored) {
+  SamplingParams params = Greedy(12);
+  params.temperature = 1.0f;
+  params.top_p = 0.9f;
+  params.seed = 7;
+  params.prompt_logprobs = 2;
+  const auto run = [&params] {
+    const Result<RequestOutput> output =
+        MakeEngine(TinyOptions())->Generate(RandomPrompt(20), params);
+    std::vector<uint32_t> bits = BitsOf(MustGenerate(output).logprobs);
+    const std::vector<uint32_t> prompt_bits = BitsOf(output->prompt_logprobs);
+    bits.insert(bits.end(), prompt_bits.begin(), prompt_bits.end());
+    return bits;
+  };
+  const std::vector<uint32_t> to_nearest = run();
+
+  ASSERT_EQ(std::fesetround(FE_UPWARD), 0);
+  const std::vector<uint32_t> upward = run();
+  const int kept = std::fegetround();
+  std::fesetround(FE_TONEAREST);
+
+  EXPECT_EQ(upward, to_nearest);
+  EXPECT_EQ(kept, FE_UPWARD);
 }
 
 // The file's context of 512 tokens is longer than the 32 that its model was first trained for, so
