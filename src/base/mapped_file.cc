@@ -39,14 +39,14 @@ Result<MappedFile> MappedFile::Open(const std::string& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) {
     const int error = errno;
-    const StatusCode code = error == ENOENT ? StatusCode::kNotFound : StatusCode::kInvalidArgument;
+    const StatusCode code = error == ENOENT ? StatusCode::kNotFound : StatusCode::kUnavailable;
     return SystemError(code, path, "open the file", error);
   }
   struct stat info = {};
   if (::fstat(file.get(), &info) != 0) {
-    return SystemError(StatusCode::kInvalidArgument, path, "read the file's size", errno);
+    return SystemError(StatusCode::kUnavailable, path, "read the file's size", errno);
   }
-  if (!S_ISREG(info.st_mode)) return Status::InvalidArgument(path + ": not a regular file");
+  if (!S_ISREG(info.st_mode)) return Status::DataLoss(path + ": not a regular file");
   if (info.st_size == 0) return MappedFile({});
   if (static_cast<uint64_t>(info.st_size) > std::numeric_limits<size_t>::max()) {
     return Status::ResourceExhausted(path + ": too large to map");

@@ -72,6 +72,15 @@ TEST_F(MappedFileTest, AMissingFileIsNotFoundAndNamed) {
   EXPECT_THAT(opened.status().message(), HasSubstr(path));
 }
 
+TEST_F(MappedFileTest, AFileThatCannotBeOpenedIsAFailureAndNamed) {
+  const std::string path = Write("file", "x") + "/below";
+
+  const Result<MappedFile> opened = MappedFile::Open(path);
+
+  EXPECT_EQ(opened.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(opened.status().message(), HasSubstr(path));
+}
+
 TEST_F(MappedFileTest, AFolderOrANamedPipeIsRefusedWithoutWaiting) {
   const std::string pipe = folder_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -79,6 +88,7 @@ TEST_F(MappedFileTest, AFolderOrANamedPipeIsRefusedWithoutWaiting) {
   for (const std::string& path : {folder_.string(), pipe}) {
     const Result<MappedFile> opened = MappedFile::Open(path);
     EXPECT_EQ(opened.status().message(), path + ": not a regular file");
+    EXPECT_EQ(opened.status().code(), StatusCode::kDataLoss);  // a failure, not a usage error
   }
 }
 
