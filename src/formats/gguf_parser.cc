@@ -103,6 +103,7 @@ Status Parser::ParseHeader() {
   const auto magic = reader_.Take(kMagic.size());
   if (!magic || AsText(*magic) != kMagic) {
     const auto start = bytes_.first(std::min(bytes_.size(), kMagic.size()));
+    if (bytes_.empty()) return Damaged("not a GGUF file: it is empty");
     return Damaged("not a GGUF file: it starts with {} instead of \"GGUF\"", Quote(AsText(start)));
   }
   const std::optional<uint32_t> version = reader_.Read<uint32_t>();
@@ -116,9 +117,9 @@ Status Parser::ParseHeader() {
   if (!num_key_values) return EndsInside("the key-value count");
   num_tensors_ = *num_tensors;
   num_key_values_ = *num_key_values;
-  Status status = CheckCount("tensor count", num_tensors_, kMaxTensors, kMinTensorInfoBytes);
+  Status status = CheckCount("the tensor count", num_tensors_, kMaxTensors, kMinTensorInfoBytes);
   if (!status.ok()) return status;
-  return CheckCount("key-value count", num_key_values_, kMaxKeyValues, kMinKeyValueBytes);
+  return CheckCount("the key-value count", num_key_values_, kMaxKeyValues, kMinKeyValueBytes);
 }
 
 Status Parser::CheckVersion(uint32_t version) const {
@@ -135,10 +136,10 @@ Status Parser::CheckVersion(uint32_t version) const {
 
 Status Parser::CheckCount(std::string_view what, uint64_t count, uint64_t limit,
                           uint64_t min_bytes) const {
-  if (count > limit) return Damaged("the {} is {}; the limit is {}", what, count, limit);
+  if (count > limit) return Damaged("{} is {}; the limit is {}", what, count, limit);
   if (count > reader_.remaining() / min_bytes) {
-    return Damaged("the {} is {}, but the {} bytes that remain at byte {} hold at most {}", what,
-                   count, reader_.remaining(), reader_.position(), reader_.remaining() / min_bytes);
+    return Damaged("{} is {}, but the {} bytes that remain at byte {} hold at most {}", what, count,
+                   reader_.remaining(), reader_.position(), reader_.remaining() / min_bytes);
   }
   return Status::Ok();
 }
