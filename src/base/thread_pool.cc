@@ -1,6 +1,9 @@
 #include "base/thread_pool.h"
 
+#include <fmt/format.h>
 #include <sched.h>
+
+#include <system_error>
 
 #include "base/check.h"
 #include "base/machine.h"
@@ -45,12 +48,34 @@ void SpinThenYield(int spin_limit, Ready ready) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int num_threads)
+Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(int num_threads) {
+  std::unique_ptr<ThreadPool> pool(new ThreadPool(num_threads, WithoutWorkers()));
+  if (!pool->StartWorkers()) {
+    return Status::ResourceExhausted("threads is " + std::to_string(num_threads) +
+                                     ", but the system refuses thread " +
+                                     std::to_string(pool->workers_.size() + 2));
+  }
+  return pool;
+}
+
+ThreadPool::ThreadPool(int num_threads) : ThreadPool(num_threads, WithoutWorkers()) {
+  OCTAVO_CHECK(StartWorkers(), "the system gives every thread");
+}
+
+ThreadPool::ThreadPool(int num_threads, WithoutWorkers /*tag*/)
     : num_threads_(num_threads),
       spin_limit_(num_threads <= NumUsableProcessors() ? kSpinsWithProcessors : kSpinsWithout) {
   OCTAVO_CHECK(num_threads >= 1, "a thread pool has at least one thread");
-  workers_.reserve(static_cast<size_t>(num_threads - 1));
-  for (int i = 1; i < num_threads; ++i) workers_.emplace_back([this, i] { WorkerLoop(i); });
+}
+
+bool ThreadPool::StartWorkers() {
+  workers_.reserve(static_cast<size_t>(num_threads_ - 1));
+  try {
+    for (int i = 1; i < num_threads_; ++i) workers_.emplace_back([this, i] { WorkerLoop(i); });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
 }
 
 ThreadPool::~ThreadPool() {

@@ -17,12 +17,16 @@
 #include <vector>
 
 #include "base/float_mode.h"
+#include "octavo/status.h"
 
 namespace octavo::base {
 
 class ThreadPool {
  public:
-  // REQUIRES: num_threads >= 1. One thread needs no workers.
+  // kResourceExhausted if the system refuses a thread. REQUIRES: num_threads >= 1. One thread needs
+  // no workers.
+  static Result<std::unique_ptr<ThreadPool>> Create(int num_threads);
+  // As Create, but a thread that is refused ends the program.
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -57,6 +61,11 @@ class ThreadPool {
     void* context = nullptr;
   };
 
+  struct WithoutWorkers {};
+  ThreadPool(int num_threads, WithoutWorkers);
+
+  // False if the system refuses a thread; those that it gave are joined by the destructor.
+  bool StartWorkers();
   void RunJob(Job job);
   void WaitAtBarrier();
   void WorkerLoop(int thread_index);

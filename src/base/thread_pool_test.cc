@@ -1,6 +1,8 @@
 #include "base/thread_pool.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <array>
@@ -28,6 +30,23 @@ std::atomic<int> num_allocations{0};
 
 namespace octavo::base {
 namespace {
+
+TEST(ThreadPoolCreateTest, AThreadThatTheSystemRefusesIsAnErrorAndNotTheEnd) {
+  pthread_attr_t former, endless;
+  ASSERT_EQ(::pthread_getattr_default_np(&former), 0);
+  ASSERT_EQ(::pthread_getattr_default_np(&endless), 0);
+  ASSERT_EQ(::pthread_attr_setstacksize(&endless, size_t{1} << 50), 0);
+  ASSERT_EQ(::pthread_setattr_default_np(&endless), 0);  // no address space holds such a stack
+
+  const Result<std::unique_ptr<ThreadPool>> pool = ThreadPool::Create(3);
+
+  ::pthread_setattr_default_np(&former);
+  ::pthread_attr_destroy(&former);
+  ::pthread_attr_destroy(&endless);
+  ASSERT_FALSE(pool.ok());
+  EXPECT_EQ(pool.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(pool.status().message(), testing::HasSubstr("threads is 3"));
+}
 
 class ThreadPoolTest : public testing::TestWithParam<int> {};
 
