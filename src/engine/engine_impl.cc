@@ -176,7 +176,9 @@ Status EngineImpl::Load(const EngineOptions& options, const kernels::KernelTable
   if (!store.ok()) return store.status();
   store_.emplace(*std::move(store));
   pool_ = std::make_unique<kvcache::BlockPool>(static_cast<uint32_t>(plan_.layout.num_blocks));
-  threads_ = std::make_unique<base::ThreadPool>(num_threads);
+  Result<std::unique_ptr<base::ThreadPool>> threads = base::ThreadPool::Create(num_threads);
+  if (!threads.ok()) return threads.status();
+  threads_ = *std::move(threads);
 
   model::ModelOptions model_options;
   model_options.kernels = &kernels;
