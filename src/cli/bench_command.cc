@@ -22,6 +22,19 @@ constexpr char kExamples[] = R"(Examples:
   octavo bench cache
 )";
 
+constexpr char kLatencyExamples[] = R"(Examples:
+  octavo bench latency --input-len 512 --output-len 128
+  octavo bench latency --threads 1 --repeat 5 --json
+)";
+
+constexpr char kCacheExamples[] =
+    R"(Without a cache 4096 tokens take minutes; shorter lengths are quicker.
+
+Examples:
+  octavo bench cache
+  octavo bench cache --lengths 64,256
+)";
+
 // One stream's prefill and decode.
 class LatencyBench {
  public:
@@ -31,6 +44,7 @@ class LatencyBench {
     AddNumber(app, "--repeat", options_.repeat, "Runs, of which the median is shown (default 3)");
     app.add_flag("--json", json_, "Print one JSON object");
     engine_flags_.AddTo(app);
+    app.footer(kLatencyExamples);
   }
 
   Status Run() {
@@ -78,11 +92,14 @@ class LatencyBench {
 class CacheBench {
  public:
   explicit CacheBench(CLI::App& app) {
-    app.add_option("--lengths", lengths_, "Context lengths in tokens (default 64,256,1024,4096)")
-        ->delimiter(',')
-        ->type_name("N,...");
+    app.add_option_function<std::string>(
+           "--lengths",
+           [this](const std::string& list) { lengths_ = NumbersOrError("--lengths", list); },
+           "Context lengths in tokens (default 64,256,1024,4096)")
+        ->type_name("N,N,...");
     app.add_flag("--json", json_, "Print one JSON object");
     engine_flags_.AddTo(app);
+    app.footer(kCacheExamples);
   }
 
   Status Run() {

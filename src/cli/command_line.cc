@@ -39,9 +39,12 @@ Subcommand Add(CLI::App& app, const std::string& name, const std::string& help, 
   return {subcommand, add(*subcommand)};
 }
 
-// Always one line, whatever the message holds.
+// Always one line, whatever the message holds: control characters of a file's name or a value would
+// break it or steer the terminal.
 void PrintError(const std::string& program, std::string message) {
-  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::replace_if(
+      message.begin(), message.end(),
+      [](unsigned char byte) { return byte < 0x20 || byte == 0x7F; }, ' ');
   WriteStderr(fmt::format("{}: {}\n", program, message));
 }
 

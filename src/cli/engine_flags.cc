@@ -64,9 +64,15 @@ class LoadProgress {
 
 CLI::Option* AddModelOption(CLI::App& app, std::string& path) {
   return app
-      .add_option("-m,--model", path,
-                  "GGUF file, or the first of a split one; without it $OCTAVO_MODEL, or else the "
-                  "default model")
+      .add_option_function<std::string>(
+          "-m,--model",
+          [&path](const std::string& given) {
+            // Most likely a shell variable that is not set, not a wish for the default model.
+            if (given.empty()) throw CLI::ValidationError("--model", "the file's name is empty");
+            path = given;
+          },
+          "GGUF file, or the first of a split one; without it $OCTAVO_MODEL, or else the "
+          "default model")
       ->type_name("FILE");
 }
 

@@ -2,12 +2,12 @@
 
 namespace octavo::cli {
 
-std::vector<TokenId> TokenIdsOrError(const std::string& option, std::string_view text) {
-  std::vector<TokenId> ids;
+std::vector<int32_t> NumbersOrError(const std::string& option, std::string_view text) {
+  std::vector<int32_t> numbers;
   while (true) {
     const size_t comma = text.find(',');
-    ids.push_back(NumberOrError<TokenId>(option, text.substr(0, comma)));
-    if (comma == std::string_view::npos) return ids;
+    numbers.push_back(NumberOrError<int32_t>(option, text.substr(0, comma)));
+    if (comma == std::string_view::npos) return numbers;
     text.remove_prefix(comma + 1);
   }
 }

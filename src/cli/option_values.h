@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
@@ -15,8 +16,6 @@
 #include <system_error>
 #include <type_traits>
 #include <vector>
-
-#include "octavo/types.h"
 
 namespace octavo::cli {
 
@@ -74,7 +73,7 @@ CLI::Option* AddNumber(CLI::App& app, const std::string& option, Target& target,
       ->type_name(std::is_floating_point_v<T> ? "X" : "N");
 }
 
-// The ids in "1,2,3".
-std::vector<TokenId> TokenIdsOrError(const std::string& option, std::string_view text);
+// The numbers in "1,2,3"; a token id is one.
+std::vector<int32_t> NumbersOrError(const std::string& option, std::string_view text);
 
 }  // namespace octavo::cli

@@ -26,7 +26,7 @@ void PromptFlags::AddTo(CLI::App& app) {
   app.add_option_function<std::string>(
          "--prompt-token-ids",
          [this](const std::string& list) {
-           token_ids_ = TokenIdsOrError("--prompt-token-ids", list);
+           token_ids_ = NumbersOrError("--prompt-token-ids", list);
          },
          "The prompt as token ids")
       ->type_name("ID,ID,...");

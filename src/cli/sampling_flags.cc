@@ -68,7 +68,7 @@ void SamplingFlags::AddEnding(CLI::App& app) {
          "--stop-token-ids",
          [this](const std::vector<std::string>& lists) {
            for (const std::string& list : lists) {
-             const std::vector<TokenId> ids = TokenIdsOrError("--stop-token-ids", list);
+             const std::vector<TokenId> ids = NumbersOrError("--stop-token-ids", list);
              params_.stop_token_ids.insert(params_.stop_token_ids.end(), ids.begin(), ids.end());
            }
          },

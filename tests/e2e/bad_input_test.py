@@ -90,6 +90,11 @@ class BadInputTest(unittest.TestCase):
             file.flush()
             self.run_refused(2, [file.name, "offset 3"], "--prompt-file", file.name)
 
+    def test_lengths_to_measure_that_are_none(self):
+        for value in ("", "64,,128", "1x", "1"):
+            with self.subTest(value=value):
+                self.refused(2, ["--lengths", value[:2].rstrip(",")], "bench", "cache", "-m", MODEL, "--lengths", value)
+
     def test_token_ids_outside_the_vocabulary(self):
         self.run_refused(2, ["49152"], "--prompt-token-ids", "1,49152")
         self.run_refused(2, ["-1"], "--prompt-token-ids", "1,-1")
@@ -108,8 +113,12 @@ class BadInputTest(unittest.TestCase):
         self.refused(1, ["/nonexistent.gguf"], *run, "/nonexistent.gguf")
         self.refused(1, ["/etc/passwd", "GGUF"], *run, "/etc/passwd")
         self.refused(1, ["/etc"], *run, "/etc")
+        self.refused(1, ["/dev/zero"], *run, "/dev/zero")
+        self.refused(1, ["a b", "cannot open"], *run, "a\rb")
+        self.refused(2, ["--model", "empty"], *run, "")
         with tempfile.NamedTemporaryFile() as file:
-            self.refused(1, [file.name], *run, file.name)
+            self.refused(1, [file.name, "empty"], *run, file.name)
+            self.refused(1, [file.name + "/below"], *run, file.name + "/below")
             with open(MODEL, "rb") as model:
                 file.write(model.read(1_000_000))
             file.flush()

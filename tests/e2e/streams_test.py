@@ -45,11 +45,13 @@ class StreamsTest(unittest.TestCase):
         self.assertNotIn("loading", done.stderr)
 
     def test_help_teaches_with_examples(self):
-        for arguments in ((), ("run",), ("chat",), ("inspect",), ("tokenize",)):
+        for arguments in ((), ("run",), ("chat",), ("inspect",), ("tokenize",), ("bench",), ("bench", "cache"),
+                          ("bench", "latency")):
             with self.subTest(command=arguments):
                 done = octavo(*arguments, "--help")
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 self.assertIn(b"Examples:\n", done.stdout)
+                self.assertIn(" ".join(("  octavo", *arguments)).encode() + b" ", done.stdout)
 
     def test_version(self):
         done = octavo("--version")
