@@ -25,7 +25,7 @@ constexpr char kExamples[] =
 Examples:
   octavo chat
   octavo chat --system "Answer in one sentence." --temperature 0.2 --top-p 0.9
-  printf 'What is paper made of?\nAnd who invented it?\n' | octavo chat --temperature 0
+  printf 'What is paper made of?\nAnd who invented it?\n' | octavo chat --max-tokens 60 --seed 1
 )";
 
 // A chat goes on until the context is full, unless --max-tokens says otherwise.
@@ -117,6 +117,7 @@ class ChatCommand : public Command {
         if (interactive) WriteStderr("\n");
         return Status::Ok();
       }
+      if (line.ends_with('\r')) line.pop_back();  // a file from Windows
       if (line == "/exit") return Status::Ok();
       Status status = line.starts_with('/') ? Obey(conversation, line) : Answer(conversation, line);
       // On a terminal the next line may do better; in a pipe nobody would notice.

@@ -55,6 +55,14 @@ class ChatTest(unittest.TestCase):
 
         self.assertEqual(twice.stdout, once.stdout * 2)
 
+    def test_lines_may_end_as_windows_ends_them(self):
+        question = b"What is the capital of France?"
+        unix = octavo(*CHAT, "--max-tokens", "4", stdin=question + b"\n")
+        windows = octavo(*CHAT, "--max-tokens", "4", stdin=question + b"\r\n/exit\r\nNever asked.\r\n")
+
+        self.assertEqual((windows.returncode, windows.stderr), (0, ""))
+        self.assertEqual(windows.stdout, unix.stdout)
+
     def test_bad_lines_of_a_pipe_are_usage_errors(self):
         self.assertEqual(octavo(*CHAT, stdin=b"/fly\n").returncode, 2)
         self.assertEqual(octavo(*CHAT, stdin=b"\xff\n").returncode, 2)
