@@ -70,7 +70,7 @@ class RunCommand : public Command {
       written = WriteStdout(boost::json::serialize(RunOutputJson(engine, *output)) + "\n");
     } else {
       written = WriteStdout("\n");
-      WriteStderr(FormatStatistics(*output) + "\n");
+      if (ErrorOf(*output).ok()) WriteStderr(FormatStatistics(*output) + "\n");
     }
     if (!written.ok()) return written;
     if (interrupt.TakeInterrupted()) return Status::Cancelled("");
