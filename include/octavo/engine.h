@@ -5,7 +5,8 @@
 // Threading:  an Engine and its Sessions are used by one thread at a time; Abort() alone may be
 //             called from any thread and from a signal handler. Callbacks run on the calling
 //             thread, between steps, in the default floating-point environment; the caller's own is
-//             restored when the call returns.
+//             restored when the call returns. A callback may call Abort(), and nothing else of the
+//             engine that runs.
 // Invariants: for one model file, one KvCacheDtype, one ComputeType and one request the token ids
 //             and log-probabilities are bit-identical whatever the block size, chunk size, cache
 //             mode, threads, instruction set and cached prefix are (docs/contracts/exactness.md).

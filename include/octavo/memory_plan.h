@@ -4,7 +4,9 @@
 //             be compared line by line.
 // Ownership:  plain values.
 // Threading:  plain data; an engine's snapshot is consistent with itself.
-// Invariants: every byte that the engine holds on purpose is under exactly one tag.
+// Invariants: every buffer whose size follows from the model, the context or the step is under
+//             exactly one tag. Bookkeeping of a few bytes per block or token (block tables, token
+//             ids, one request's sampler) is not counted.
 
 #include <array>
 #include <cstddef>

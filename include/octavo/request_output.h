@@ -5,7 +5,8 @@
 // Ownership:  plain values; a RequestDelta's views die with the callback that received it.
 // Threading:  plain data.
 // Invariants: the concatenation of all deltas' text equals the final text, and every delta is valid
-//             UTF-8 if the output is; logprobs, where asked for, have one entry per token id.
+//             UTF-8 if the output is; logprobs, where asked for, have one entry per token id
+//             (fewer for a prompt that an abort or kError cut short).
 
 #include <cstdint>
 #include <optional>
@@ -71,8 +72,8 @@ struct RequestOutput {
   RequestTiming timing;
 };
 
-// One piece of a stream. `text` never splits a UTF-8 character and never holds the beginning of a
-// stop string.
+// One piece of a stream. `text` never splits a UTF-8 character and, unless
+// include_stop_str_in_output is set, never holds the beginning of a stop string.
 struct RequestDelta {
   int32_t index = 0;
   std::string_view text;

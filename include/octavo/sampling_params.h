@@ -34,7 +34,8 @@ struct SamplingParams {
   std::vector<TokenId> allowed_token_ids;             // empty = all
 
   // When it ends.
-  std::vector<std::string> stop;  // at most 64 non-empty strings; found across token borders
+  // At most 64 non-empty strings of valid UTF-8, found across token borders; needs detokenize.
+  std::vector<std::string> stop;
   std::vector<TokenId> stop_token_ids;
   bool include_stop_str_in_output = false;
   bool ignore_eos = false;

@@ -43,7 +43,7 @@ CpuFeatures DetectCpuFeatures() {
   constexpr uint32_t kFma = 1u << 12, kOsXsave = 1u << 27, kAvx = 1u << 28, kF16c = 1u << 29;
   constexpr uint32_t kAvx2 = 1u << 5, kBmi1 = 1u << 3, kBmi2 = 1u << 8;
   constexpr uint32_t kAvx512FdqBwVl = (1u << 16) | (1u << 17) | (1u << 30) | (1u << 31);
-  constexpr uint32_t kVbmi = 1u << 1, kVnni = 1u << 11;
+  constexpr uint32_t kVnni = 1u << 11;
 
   CpuFeatures features;
   const CpuidRegisters leaf1 = Cpuid(1);
@@ -52,7 +52,7 @@ CpuFeatures DetectCpuFeatures() {
   const CpuidRegisters leaf7 = Cpuid(7);
   features.avx2 = HasAll(saved, kYmmStates) && HasAll(leaf7.ebx, kAvx2 | kBmi1 | kBmi2);
   features.avx512_vnni = features.avx2 && HasAll(saved, kZmmStates) &&
-                         HasAll(leaf7.ebx, kAvx512FdqBwVl) && HasAll(leaf7.ecx, kVbmi | kVnni);
+                         HasAll(leaf7.ebx, kAvx512FdqBwVl) && HasAll(leaf7.ecx, kVnni);
   return features;
 }
 

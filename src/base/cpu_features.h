@@ -9,7 +9,7 @@ namespace octavo::base {
 struct CpuFeatures {
   // AVX2, FMA and F16C, and the system saves the YMM registers.
   bool avx2 = false;
-  // Besides, AVX-512 F, BW, DQ, VL, VBMI and VNNI, and the system saves the ZMM registers.
+  // Besides, AVX-512 F, BW, DQ, VL and VNNI, and the system saves the ZMM registers.
   bool avx512_vnni = false;
 };
 

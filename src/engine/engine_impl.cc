@@ -55,6 +55,11 @@ Status CheckOptions(const EngineOptions& options) {
   return Status::Ok();
 }
 
+uint64_t DrawSeed() {
+  std::random_device entropy;
+  return (static_cast<uint64_t>(entropy()) << 32) | entropy();
+}
+
 Result<const kernels::KernelTable*> ChooseKernels(SimdLevel level) {
   const kernels::KernelTable* best = kernels::BestKernels();
   if (best == nullptr) {
@@ -155,7 +160,8 @@ Status EngineImpl::LoadText() {
 }
 
 Status EngineImpl::Load(const EngineOptions& options, const kernels::KernelTable& kernels) {
-  const int32_t num_threads = options.device.threads.value_or(base::NumUsableProcessors());
+  const int32_t num_threads =
+      options.device.threads.value_or(std::min(base::NumUsableProcessors(), kMaxThreads));
   cache_mode_ = options.cache.mode;
   max_rows_ = options.scheduler.max_num_batched_tokens.value_or(DefaultMaxNumBatchedTokens(
       config_, kernels.name == "avx512", std::min(num_threads, base::NumUsableProcessors())));
@@ -240,9 +246,8 @@ Result<RequestOutput> EngineImpl::Run(Sequence& sequence,
   if (Status status = Generation::CheckRequest(context, prompt_token_ids, params); !status.ok()) {
     return status;
   }
-  std::random_device entropy;
-  const uint64_t seed = params.seed.value_or((static_cast<uint64_t>(entropy()) << 32) | entropy());
-  Generation generation(context, params, seed, static_cast<int64_t>(prompt_token_ids.size()));
+  Generation generation(context, params, params.seed ? *params.seed : DrawSeed(),
+                        static_cast<int64_t>(prompt_token_ids.size()));
   return generation.Run(sequence, prompt_token_ids, on_delta);
 }
 

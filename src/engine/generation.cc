@@ -168,12 +168,9 @@ FinishReason Generation::EmitToken(Sequence& sequence, const DeltaCallback& on_d
 
   const bool go_on = !on_delta || on_delta({output_.index, update.text, std::span(&*token, 1),
                                             update.finish_reason});
-  if (!go_on)
-    return FinishReason::kAbort;  // the caller wants no more, so what is held back is dropped
-  if (update.finish_reason == FinishReason::kNone && aborted()) {
-    return EndEarly(FinishReason::kAbort, on_delta);
-  }
-  return update.finish_reason;
+  if (update.finish_reason != FinishReason::kNone) return update.finish_reason;
+  if (!go_on) return FinishReason::kAbort;  // wants no more: what is held back is dropped
+  return aborted() ? EndEarly(FinishReason::kAbort, on_delta) : FinishReason::kNone;
 }
 
 // Ends the request without another token: what is held back belongs to the text after all.

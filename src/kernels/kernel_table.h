@@ -27,7 +27,7 @@ struct KernelTable {
 enum class Isa { kReference, kAvx2, kAvx512, kNeon };
 
 // The table of `isa`, or null when this processor cannot run it or this build does not hold it.
-// kAvx512 needs F, BW, DQ, VL, VBMI, VNNI (Ice Lake, Zen 4 and later); kAvx2 needs AVX2, FMA and
+// kAvx512 needs F, BW, DQ, VL, VNNI (Cascade Lake, Zen 4 and later); kAvx2 needs AVX2, FMA and
 // F16C, and so does kReference on x86-64.
 const KernelTable* FindKernels(Isa isa);
 

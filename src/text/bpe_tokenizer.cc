@@ -29,6 +29,8 @@ std::string HexByte(uint8_t byte) {
   return {'0', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
 }
 
+constexpr size_t kMaxProbes = 4096;
+
 }  // namespace
 
 void MergeTable::Reserve(size_t num_merges) {
@@ -42,13 +44,17 @@ size_t MergeTable::FirstSlot(TokenId left, TokenId right) const {
   return hash & (slots_.size() - 1);
 }
 
-void MergeTable::Insert(TokenId left, TokenId right, Merge merge) {
+bool MergeTable::Insert(TokenId left, TokenId right, Merge merge) {
   size_t slot = FirstSlot(left, right);
-  while (slots_[slot].left != kNoToken &&
-         (slots_[slot].left != left || slots_[slot].right != right)) {
+  for (size_t probes = 0; probes < kMaxProbes; ++probes) {
+    Slot& entry = slots_[slot];
+    if (entry.left == kNoToken || (entry.left == left && entry.right == right)) {
+      entry = {left, right, merge};
+      return true;
+    }
     slot = (slot + 1) & (slots_.size() - 1);
   }
-  slots_[slot] = {left, right, merge};
+  return false;
 }
 
 std::optional<Merge> MergeTable::Find(TokenId left, TokenId right) const {
@@ -110,7 +116,9 @@ Status BpeTokenizer::SetMerges(const std::vector<std::string>& merges) {
       ids[k] = id.value_or(kNoToken);
     }
     // A merge with a control token would let a message's text become that token.
-    if (in_text) merges_.Insert(ids[0], ids[1], {static_cast<uint32_t>(i), ids[2]});
+    if (in_text && !merges_.Insert(ids[0], ids[1], {static_cast<uint32_t>(i), ids[2]})) {
+      return error("too many merges share its hash");
+    }
   }
   return Status::Ok();
 }

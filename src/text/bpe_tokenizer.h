@@ -23,7 +23,8 @@ class MergeTable {
  public:
   void Reserve(size_t num_merges);
   // A pair that is there already gets the new merge. REQUIRES: no more pairs than were reserved.
-  void Insert(TokenId left, TokenId right, Merge merge);
+  // False if too many other pairs have its hash, as in a file made to slow us down.
+  [[nodiscard]] bool Insert(TokenId left, TokenId right, Merge merge);
   std::optional<Merge> Find(TokenId left, TokenId right) const;
   int64_t memory_bytes() const { return static_cast<int64_t>(slots_.capacity() * sizeof(Slot)); }
 

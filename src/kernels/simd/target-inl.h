@@ -8,5 +8,5 @@
 
 #if HWY_TARGET == HWY_AVX3
 #undef HWY_TARGET_STR
-#define HWY_TARGET_STR HWY_TARGET_STR_AVX3 ",avx512vbmi,avx512vnni"
+#define HWY_TARGET_STR HWY_TARGET_STR_AVX3 ",avx512vnni"
 #endif

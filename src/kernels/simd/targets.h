@@ -3,8 +3,8 @@
 // Purpose:    which Highway targets the kernels are compiled for. Include it before anything of
 //             Highway's, then hwy/foreach_target.h, then kernels/simd/target-inl.h in place of
 //             hwy/highway.h.
-// Invariants: x86-64: AVX2 (with FMA and F16C) and AVX3, whose functions we also let use VNNI and
-//             VBMI (target-inl.h). AVX3_DL is not used: Highway 1.0.3 compiles it with AVX-VNNI,
+// Invariants: x86-64: AVX2 (with FMA and F16C) and AVX3, whose functions we also let use VNNI
+//             (target-inl.h). AVX3_DL is not used: Highway 1.0.3 compiles it with AVX-VNNI,
 //             which Zen 4 and Ice Lake do not have, and without AVX512-VNNI. The baseline is named
 //             here although the compiler's own is lower, so that Highway adds no scalar target;
 //             kernel_table.cc checks the processor.
