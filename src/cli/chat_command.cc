@@ -95,7 +95,7 @@ class ChatCommand : public Command {
     Conversation conversation(**engine, system_, sampling_.params());
     InterruptScope interrupt(**engine, InterruptScope::Then::kAgain);
     if (StdinIsTerminal()) {
-      WriteStderr(fmt::format("{}\n{}", (*engine)->model_info().name, kHelp));
+      WriteStderr(fmt::format("{}\n{}", Printable((*engine)->model_info().name), kHelp));
     }
     return Converse(conversation, interrupt);
   }
@@ -122,7 +122,7 @@ class ChatCommand : public Command {
       Status status = line.starts_with('/') ? Obey(conversation, line) : Answer(conversation, line);
       // On a terminal the next line may do better; in a pipe nobody would notice.
       if (interactive && !status.ok() && !status.message().empty()) {
-        WriteStderr(fmt::format("octavo chat: {}\n", status.message()));
+        WriteStderr(fmt::format("octavo chat: {}\n", Printable(status.message())));
       } else if (!status.ok()) {
         return status;
       }

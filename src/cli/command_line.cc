@@ -7,6 +7,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/commands.h"
@@ -39,13 +40,9 @@ Subcommand Add(CLI::App& app, const std::string& name, const std::string& help, 
   return {subcommand, add(*subcommand)};
 }
 
-// Always one line, whatever the message holds: control characters of a file's name or a value would
-// break it or steer the terminal.
-void PrintError(const std::string& program, std::string message) {
-  std::replace_if(
-      message.begin(), message.end(),
-      [](unsigned char byte) { return byte < 0x20 || byte == 0x7F; }, ' ');
-  WriteStderr(fmt::format("{}: {}\n", program, message));
+// Always one line, whatever the message holds.
+void PrintError(const std::string& program, std::string_view message) {
+  WriteStderr(fmt::format("{}: {}\n", program, Printable(message)));
 }
 
 int ExitCode(const std::string& program, const Status& status) {

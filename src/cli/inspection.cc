@@ -14,6 +14,7 @@
 #include "base/cpu_features.h"
 #include "base/machine.h"
 #include "cli/output_json.h"
+#include "cli/streams.h"
 #include "model/model_weights.h"
 #include "tensor/dtype.h"
 #include "text/tokenizer.h"
@@ -183,17 +184,17 @@ void Inspection::AddMemory(json::object* object) const {
 }
 
 std::string Inspection::Text() const {
-  std::string out =
-      fmt::format("file  {}\n  GGUF version {}, {} shard{}, {}\n\nmetadata\n", file_.name(),
-                  file_.version(), file_.num_shards(), file_.num_shards() == 1 ? "" : "s",
-                  FormatBytes(static_cast<int64_t>(file_.file_bytes())));
+  std::string out = fmt::format("file  {}\n  GGUF version {}, {} shard{}, {}\n\nmetadata\n",
+                                Printable(file_.name()), file_.version(), file_.num_shards(),
+                                file_.num_shards() == 1 ? "" : "s",
+                                FormatBytes(static_cast<int64_t>(file_.file_bytes())));
   for (const formats::GgufKeyValue& entry : file_.key_values()) {
-    out += fmt::format("  {:<44} {}\n", entry.key, formats::FormatValue(entry.value));
+    out += fmt::format("  {:<44} {}\n", Printable(entry.key), formats::FormatValue(entry.value));
   }
   out += "\ntensors\n";
   for (const formats::GgufTensor& tensor : file_.tensors()) {
     out +=
-        fmt::format("  {:<44} {:<6} {:<16} {:>10}\n", tensor.name, DTypeName(tensor),
+        fmt::format("  {:<44} {:<6} {:<16} {:>10}\n", Printable(tensor.name), DTypeName(tensor),
                     FormatShape(tensor), FormatBytes(static_cast<int64_t>(tensor.stored.size())));
   }
   return out + ModelText() + MemoryText();
@@ -201,7 +202,8 @@ std::string Inspection::Text() const {
 
 std::string Inspection::ModelText() const {
   if (!config_.ok()) {
-    return fmt::format("\nmodel\n  octavo cannot run this file: {}\n", config_.status().message());
+    return fmt::format("\nmodel\n  octavo cannot run this file: {}\n",
+                       Printable(config_.status().message()));
   }
   const model::ModelConfig& config = *config_;
   std::string out = fmt::format(
@@ -209,8 +211,8 @@ std::string Inspection::ModelText() const {
       "  {} layers, hidden {}, FFN {}, {} heads, {} KV heads, head_dim {}, vocabulary {}, context "
       "{} "
       "tokens\n\nKV cache, bytes per token (2 x layers x KV heads x head_dim x element)\n",
-      config.name, config.architecture, config.num_layers, config.hidden_dim, config.ffn_dim,
-      config.num_heads, config.num_kv_heads, config.head_dim, config.vocab_size,
+      Printable(config.name), config.architecture, config.num_layers, config.hidden_dim,
+      config.ffn_dim, config.num_heads, config.num_kv_heads, config.head_dim, config.vocab_size,
       config.context_length);
   for (const KvDtype& dtype : kKvDtypes) {
     out += fmt::format("  {:<12} {:>12}\n", dtype.name, KvBytesPerToken(config, dtype.bytes));
@@ -220,7 +222,7 @@ std::string Inspection::ModelText() const {
 
 std::string Inspection::MemoryText() const {
   if (!config_.ok()) return "";
-  if (!plan_.ok()) return fmt::format("\nmemory\n  {}\n", plan_.status().message());
+  if (!plan_.ok()) return fmt::format("\nmemory\n  {}\n", Printable(plan_.status().message()));
   std::string out = fmt::format("\nmemory, as planned here with default options ({} tokens)\n",
                                 plan_->max_model_len);
   const MemoryUsage& planned = plan_->memory.planned;

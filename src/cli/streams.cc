@@ -57,6 +57,14 @@ Status WriteStdout(std::string_view text) {
 
 void WriteStderr(std::string_view text) { WriteAll(STDERR_FILENO, text); }
 
+std::string Printable(std::string_view text) {
+  std::string printable(text);
+  for (char& byte : printable) {
+    if (static_cast<unsigned char>(byte) < 0x20 || byte == 0x7F) byte = ' ';
+  }
+  return printable;
+}
+
 Result<std::string> ReadFileOrStdin(const std::string& path) {
   const bool is_stdin = path == "-";
   const std::string name = is_stdin ? "standard input" : path;

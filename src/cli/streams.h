@@ -26,6 +26,10 @@ Status WriteStdout(std::string_view text);
 // Writes all of `text`, or as much as stderr takes.
 void WriteStderr(std::string_view text);
 
+// `text` with a space for each control character: what comes from a file or a command line must
+// neither break a line nor steer the terminal.
+std::string Printable(std::string_view text);
+
 // The bytes of a file; "-" is standard input.
 Result<std::string> ReadFileOrStdin(const std::string& path);
 

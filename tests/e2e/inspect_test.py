@@ -1,5 +1,6 @@
 """`octavo inspect` on the default model, whose geometry is known."""
 
+import tempfile
 import unittest
 
 import program
@@ -27,6 +28,15 @@ class InspectTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         for words in (b"llama.block_count", b"blk.0.attn_q.weight", b"23040", b"kv_cache"):
             self.assertIn(words, done.stdout)
+
+    def test_names_in_a_file_cannot_steer_the_terminal(self):
+        with open(MODEL, "rb") as file, tempfile.NamedTemporaryFile() as copy:
+            copy.write(file.read().replace(b"blk.0.attn_q.weight", b"blk.0.\x1b[31m_q.weight"[:19]))
+            copy.flush()
+            done = octavo("inspect", copy.name)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"blk.0. [31m_q.weigh", done.stdout)
+        self.assertNotIn(b"\x1b", done.stdout)
 
 
 if __name__ == "__main__":
