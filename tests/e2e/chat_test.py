@@ -17,7 +17,10 @@ class Terminal:
     """The program on a pseudo-terminal."""
 
     def __init__(self, *arguments):
-        self.pid, self.descriptor = pty.fork()
+        try:
+            self.pid, self.descriptor = pty.fork()
+        except OSError as error:
+            raise unittest.SkipTest(f"this machine has no pseudo-terminals: {error}") from error
         if self.pid == 0:
             os.execv(PROGRAM, [PROGRAM, *arguments])
 
