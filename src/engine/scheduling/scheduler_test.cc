@@ -11,7 +11,7 @@
 
 namespace octavo::engine {
 
-void PrintTo(const ScheduledSequence& sequence, std::ostream* out) {
+inline void PrintTo(const ScheduledSequence& sequence, std::ostream* out) {
   *out << "slot " << sequence.slot << ": " << sequence.num_tokens;
 }
 
