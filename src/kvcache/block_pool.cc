@@ -53,9 +53,46 @@ BlockPool::~BlockPool() {
                fmt::format("{} blocks are still referenced when their pool dies", num_in_use()));
 }
 
+void BlockPool::SetRecycler(BlockRecycler* recycler) {
+  OCTAVO_CHECK(recycler_ == nullptr, "a pool has one recycler for good");
+  recycler_ = recycler;
+}
+
 std::optional<BlockRef> BlockPool::Allocate() {
-  if (state_.first_free == kNoBlock) return std::nullopt;
-  return TakeFree(BlockId(state_.first_free));
+  if (state_.first_free != kNoBlock) return TakeFree(BlockId(state_.first_free));
+  const std::optional<BlockId> evicted = TakeFromRecycler();
+  if (!evicted) return std::nullopt;
+  Retain(*evicted);
+  return BlockRef(this, *evicted);
+}
+
+std::optional<BlockId> BlockPool::TakeFromRecycler() {
+  const uint32_t block = recycler_ == nullptr ? kNoBlock : recycler_->Evict();
+  if (block == kNoBlock) return std::nullopt;
+  OCTAVO_CHECK(std::exchange(state_.blocks[block].is_evictable, false),
+               "the recycler gives up a block that it does not keep");
+  --state_.num_evictable;
+  return BlockId(block);
+}
+
+BlockRef BlockPool::Reference(BlockId id) {
+  BlockPoolState::Block& block = state_.blocks[id.value()];
+  if (block.ref_count == 0) {
+    OCTAVO_CHECK(std::exchange(block.is_evictable, false), "a free block has no content");
+    --state_.num_evictable;
+  }
+  Retain(id);
+  return BlockRef(this, id);
+}
+
+bool BlockPool::EvictToFreeList() {
+  const std::optional<BlockId> evicted = TakeFromRecycler();
+  if (evicted) PushFree(evicted->value());
+  return evicted.has_value();
+}
+
+uint32_t BlockPool::num_available() const {
+  return num_free() + (recycler_ == nullptr ? 0 : recycler_->num_recyclable());
 }
 
 std::optional<std::vector<BlockRef>> BlockPool::AllocateContiguous(uint32_t run_length) {
@@ -63,7 +100,7 @@ std::optional<std::vector<BlockRef>> BlockPool::AllocateContiguous(uint32_t run_
   if (run_length > num_free()) return std::nullopt;
   uint32_t num_found = 0;
   for (uint32_t block = 0; block < num_blocks(); ++block) {
-    num_found = state_.blocks[block].ref_count == 0 ? num_found + 1 : 0;
+    num_found = block_state(BlockId(block)) == BlockState::kFree ? num_found + 1 : 0;
     if (num_found < run_length) continue;
     std::vector<BlockRef> run;
     run.reserve(run_length);
@@ -81,7 +118,8 @@ uint32_t BlockPool::ref_count(BlockId id) const {
 }
 
 BlockState BlockPool::block_state(BlockId id) const {
-  return ref_count(id) == 0 ? BlockState::kFree : BlockState::kInUse;
+  if (ref_count(id) > 0) return BlockState::kInUse;
+  return state_.blocks[id.value()].is_evictable ? BlockState::kEvictable : BlockState::kFree;
 }
 
 IntegrityReport BlockPool::CheckIntegrity() const { return AuditPool(state_); }
@@ -96,9 +134,7 @@ IntegrityReport BlockPool::CheckIntegrity(std::span<const BlockTable* const> tab
       report.Add("a block table is of another pool");
     }
   }
-  const IntegrityReport references = AuditReferences(state_, entries);
-  for (const std::string& finding : references.findings) report.Add(finding);
-  report.num_findings += references.num_findings - references.findings.size();
+  report.Append(AuditReferences(state_, entries));
   return report;
 }
 
@@ -111,7 +147,13 @@ void BlockPool::Retain(BlockId id) {
 void BlockPool::Drop(BlockId id) {
   BlockPoolState::Block& block = state_.blocks[id.value()];
   OCTAVO_CHECK(block.ref_count > 0, "a free block is dropped");
-  if (--block.ref_count == 0) PushFree(id.value());
+  if (--block.ref_count > 0) return;
+  if (recycler_ != nullptr && recycler_->Keep(id)) {
+    block.is_evictable = true;
+    ++state_.num_evictable;
+  } else {
+    PushFree(id.value());
+  }
 }
 
 BlockRef BlockPool::TakeFree(BlockId id) {

@@ -43,12 +43,19 @@ void BlockTable::Append(BlockRef block) {
   refs_.push_back(std::move(block));
 }
 
+void BlockTable::Replace(size_t index, BlockRef block) {
+  OCTAVO_CHECK(index < refs_.size(), "this logical block is not in the table");
+  OCTAVO_CHECK(block.pool_ == pool_, "the block is of another pool, or none");
+  ids_[index] = block.id().value();
+  refs_[index] = std::move(block);
+}
+
 bool BlockTable::EnsureCapacity(int64_t num_tokens) {
   OCTAVO_DCHECK(num_tokens >= 0, "a token count is not negative");
   const auto needed =
       static_cast<size_t>(base::CeilDivide(num_tokens, int64_t{block_size_tokens_}));
   if (needed <= num_blocks()) return true;
-  if (needed - num_blocks() > pool_->num_free()) return false;
+  if (needed - num_blocks() > pool_->num_available()) return false;
   while (num_blocks() < needed) Append(*pool_->Allocate());
   return true;
 }

@@ -55,6 +55,11 @@ void IntegrityReport::Add(std::string finding) {
   if (findings.size() < kMaxFindings) findings.push_back(std::move(finding));
 }
 
+void IntegrityReport::Append(const IntegrityReport& other) {
+  for (const std::string& finding : other.findings) Add(finding);
+  num_findings += other.num_findings - other.findings.size();
+}
+
 IntegrityReport AuditPool(const BlockPoolState& state) {
   IntegrityReport report;
   std::vector<bool> on_list(state.blocks.size());
@@ -62,19 +67,28 @@ IntegrityReport AuditPool(const BlockPoolState& state) {
   if (length != state.num_free) {
     report.Add(fmt::format("num_free is {}, the free list holds {}", state.num_free, length));
   }
+  size_t num_evictable = 0;
   for (size_t b = 0; b < state.blocks.size(); ++b) {
     const BlockPoolState::Block& block = state.blocks[b];
-    if (on_list[b] && block.ref_count != 0) {
-      report.Add(
-          fmt::format("block {} is on the free list with {} references", b, block.ref_count));
+    if (block.is_evictable) ++num_evictable;
+    if ((on_list[b] || block.is_evictable) && block.ref_count != 0) {
+      report.Add(fmt::format("block {} is {} with {} references", b,
+                             on_list[b] ? "on the free list" : "evictable", block.ref_count));
+    }
+    if (on_list[b] && block.is_evictable) {
+      report.Add(fmt::format("block {} is on the free list and evictable", b));
     }
     if (on_list[b]) continue;
-    if (block.ref_count == 0) {
+    if (block.ref_count == 0 && !block.is_evictable) {
       report.Add(fmt::format("block {} has no reference and is not on the free list", b));
     }
     if (block.prev_free != kNoBlock || block.next_free != kNoBlock) {
       report.Add(fmt::format("block {} is not on the free list but has links", b));
     }
+  }
+  if (num_evictable != state.num_evictable) {
+    report.Add(
+        fmt::format("num_evictable is {}, {} blocks are", state.num_evictable, num_evictable));
   }
   return report;
 }

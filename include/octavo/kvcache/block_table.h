@@ -32,6 +32,10 @@ class BlockTable {
   // Adds one block at the end. REQUIRES: a reference of this table's pool.
   void Append(BlockRef block);
 
+  // Entry `index` becomes `block`, the reference to the one before is dropped. REQUIRES: index <
+  // num_blocks(); a reference of this table's pool.
+  void Replace(size_t index, BlockRef block);
+
   // Allocates blocks until num_tokens positions fit; true if they do. On false nothing has changed
   // (all or nothing).
   [[nodiscard]] bool EnsureCapacity(int64_t num_tokens);

@@ -12,19 +12,21 @@
 #include <string>
 #include <vector>
 
-namespace octavo::kvcache {
+#include "octavo/kvcache/block_id.h"
 
-inline constexpr uint32_t kNoBlock = 0xffffffff;  // the end of a list
+namespace octavo::kvcache {
 
 struct BlockPoolState {
   struct Block {
     uint32_t ref_count = 0;
     uint32_t prev_free = kNoBlock;  // links of the free list; kNoBlock while in use
     uint32_t next_free = kNoBlock;
+    bool is_evictable = false;  // without a reference, but its content is kept
   };
   std::vector<Block> blocks;  // [num_blocks], indexed by block id
   uint32_t first_free = kNoBlock;
   uint32_t num_free = 0;
+  uint32_t num_evictable = 0;
 };
 
 struct IntegrityReport {
@@ -37,9 +39,10 @@ struct IntegrityReport {
   // "ok", or the findings on one line.
   std::string ToString() const;
   void Add(std::string finding);
+  void Append(const IntegrityReport& other);
 };
 
-// Free list and counts against each other.
+// Free list, kept blocks and counts against each other.
 IntegrityReport AuditPool(const BlockPoolState& state);
 
 // Reference counts against the entries of all block tables (a block id for each entry).
