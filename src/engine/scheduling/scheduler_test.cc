@@ -1,20 +1,12 @@
-// The rules of docs/contracts/scheduling.md, one by one, with figures worked out by hand. Blocks
-// hold 16 tokens.
-
-#include "engine/scheduling/scheduler.h"
+// The rules of docs/contracts/scheduling.md for sequences that hold blocks, one by one, with
+// figures worked out by hand.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
+#include "engine/scheduling/test_snapshot.h"
 
 namespace octavo::engine {
-
-inline void PrintTo(const ScheduledSequence& sequence, std::ostream* out) {
-  *out << "slot " << sequence.slot << ": " << sequence.num_tokens;
-}
-
 namespace {
 
 using ::testing::ElementsAre;
@@ -22,48 +14,71 @@ using ::testing::IsEmpty;
 
 using Row = ScheduledSequence;
 
-// Sequences get slots and arrivals in the order in which they are added, running ones from 1,
-// waiting ones from 101.
-class SchedulerTest : public ::testing::Test {
- protected:
-  SchedulerTest() {
-    snapshot_.limits.block_size_tokens = 16;
-    snapshot_.limits.max_num_batched_tokens = 64;
-    snapshot_.limits.max_num_seqs = 8;
-    snapshot_.num_available_blocks = 100;
-  }
+// The example of docs/contracts/scheduling.md. Running: A is slot 1, B 2, C 3; waiting: from 101.
+TEST_F(SchedulerTest, TheContractsExample) {
+  const auto start_step = [this](uint32_t num_available) {
+    snapshot_.limits.max_num_batched_tokens = 32;
+    snapshot_.num_available_blocks = num_available;
+    snapshot_.running.clear();
+    snapshot_.waiting.clear();
+  };
 
-  // Holds just the blocks that its computed tokens need.
-  RunningView& Run(int64_t num_tokens, int64_t num_computed) {
-    RunningView view;
-    view.slot = static_cast<SequenceSlot>(snapshot_.running.size() + 1);
-    view.arrival = view.slot;
-    view.unit = view.slot;
-    view.num_tokens = num_tokens;
-    view.num_computed = num_computed;
-    view.num_held_blocks = static_cast<uint32_t>((num_computed + 15) / 16);
-    view.capacity_tokens = int64_t{view.num_held_blocks} * 16;
-    snapshot_.running.push_back(view);
-    return snapshot_.running.back();
-  }
+  start_step(10);  // 1
+  Wait(20);
+  Wait(40);
+  Wait(50);
+  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 20}, Row{102, 12}));
 
-  WaitingView& Wait(int64_t num_tokens) {
-    WaitingView view;
-    view.slot = static_cast<SequenceSlot>(snapshot_.waiting.size() + 101);
-    view.arrival = view.slot;
-    view.num_tokens = num_tokens;
-    snapshot_.waiting.push_back(view);
-    return snapshot_.waiting.back();
-  }
+  start_step(7);  // 2
+  Run(21, 20);
+  Run(40, 12);
+  Wait(50);
+  EXPECT_THAT(Plan().scheduled, ElementsAre(Row{1, 1}, Row{2, 28}));
+  EXPECT_THAT(plan_.admitted, ElementsAre(Row{101, 3}));
 
-  const StepPlan& Plan() {
-    Scheduler::Plan(snapshot_, &plan_);
-    return plan_;
-  }
+  start_step(4);  // 3
+  Run(22, 21);
+  Run(41, 40);
+  Run(50, 3);
+  EXPECT_THAT(Plan().scheduled, ElementsAre(Row{1, 1}, Row{2, 1}, Row{3, 30}));
 
-  SchedulerSnapshot snapshot_;
-  StepPlan plan_;
-};
+  start_step(2);  // 4
+  Run(23, 22);
+  Run(42, 41);
+  Run(50, 33);
+  EXPECT_THAT(Plan().scheduled, ElementsAre(Row{1, 1}, Row{2, 1}, Row{3, 17}));
+
+  start_step(1);  // 11
+  Run(30, 29);
+  Run(49, 48);
+  Run(57, 56);
+  EXPECT_THAT(Plan().scheduled, ElementsAre(Row{1, 1}, Row{2, 1}, Row{3, 1}));
+
+  start_step(0);  // 14
+  Run(33, 32);
+  Run(52, 51);
+  Run(60, 59);
+  EXPECT_EQ(Plan().preempt, 3u);
+
+  start_step(4);  // 14, second round
+  Run(33, 32);
+  Run(52, 51);
+  Wait(60);
+  snapshot_.preempted_this_round = true;
+  EXPECT_THAT(Plan().scheduled, ElementsAre(Row{1, 1}, Row{2, 1}));
+  EXPECT_THAT(plan_.admitted, IsEmpty());
+
+  start_step(3);  // 15
+  Run(34, 33);
+  Run(53, 52);
+  Wait(60);
+  snapshot_.preempted_this_round = false;
+  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 30}));
+  snapshot_.waiting[0].num_cached = 48;
+  snapshot_.waiting[0].num_shared_blocks = 3;
+  snapshot_.waiting[0].num_idle_blocks = 3;
+  EXPECT_THAT(Plan().admitted, IsEmpty());
+}
 
 // ---- Budget
 
@@ -273,230 +288,6 @@ TEST_F(SchedulerTest, OthersGiveWayBeforePinsDo) {
 
   EXPECT_EQ(plan_.preempt, 2u);
   EXPECT_EQ(plan_.yield_pins_blocks, 0u);
-}
-
-// ---- Admission
-
-TEST_F(SchedulerTest, CandidatesAreAdmittedInOrderWhileTheBudgetLasts) {
-  Run(21, 20);
-  Wait(40);
-  Wait(40);
-  Wait(5);
-
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 40}, Row{102, 23}));
-}
-
-TEST_F(SchedulerTest, OnlyWhatTheCacheDoesNotHoldIsComputed) {
-  WaitingView& candidate = Wait(40);
-  candidate.num_cached = 39;  // 2 whole blocks and 7 tokens of a third
-  candidate.num_shared_blocks = 2;
-
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 1}));
-}
-
-TEST_F(SchedulerTest, AFullHitComputesTheLastTokenAgain) {
-  WaitingView& candidate = Wait(40);
-  candidate.num_swapped = 40;
-
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 1}));
-}
-
-TEST_F(SchedulerTest, SlotsAreCountedWithThoseSetAsideForForks) {
-  snapshot_.limits.max_num_seqs = 6;
-  snapshot_.num_reserved_slots = 2;
-  Run(21, 20);
-  Wait(5).num_slots = 2;
-  Wait(5);
-  Wait(5);
-
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 5}, Row{102, 5}));
-}
-
-TEST_F(SchedulerTest, ARequestForManySlotsIsNotOvertaken) {
-  snapshot_.limits.max_num_seqs = 4;
-  Run(21, 20);
-  Wait(5).num_slots = 4;
-  Wait(5);
-
-  Plan();
-
-  EXPECT_THAT(plan_.scheduled, ElementsAre(Row{1, 1}));
-  EXPECT_THAT(plan_.admitted, IsEmpty());
-}
-
-TEST_F(SchedulerTest, ALargeCandidateIsNotOvertakenBySmallOnes) {
-  snapshot_.num_available_blocks = 3;
-  Run(21, 20);
-  Wait(63);  // 4 blocks
-  Wait(5);
-
-  EXPECT_THAT(Plan().admitted, IsEmpty());
-
-  snapshot_.num_available_blocks = 4;
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 63}));
-}
-
-TEST_F(SchedulerTest, TheWatermarkIsKeptFreeBesideOthersOnly) {
-  snapshot_.limits.watermark_blocks = 2;
-  snapshot_.num_available_blocks = 3;
-  Wait(32);
-  Wait(5);
-
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 32}));  // 1 left < 1 + 2
-
-  snapshot_.num_available_blocks = 4;
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 32}));  // 2 left < 1 + 2
-
-  snapshot_.num_available_blocks = 5;
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 32}, Row{102, 5}));
-}
-
-TEST_F(SchedulerTest, SharedBlocksThatOnlyTheCacheHoldsCeaseToBeAvailable) {
-  WaitingView& candidate = Wait(60);
-  candidate.num_cached = 40;  // 2 whole blocks, and 8 tokens of a third
-  candidate.num_shared_blocks = 2;
-  candidate.num_idle_blocks = 1;
-  // Tokens 40..59 end in the fourth block: two of its own, of which the first takes the copy.
-  snapshot_.num_available_blocks = 2;
-  EXPECT_THAT(Plan().admitted, IsEmpty());
-
-  snapshot_.num_available_blocks = 3;
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 20}));
-}
-
-TEST_F(SchedulerTest, TheCopyOfAPartlyMatchingBlockIsTheOnlyBlockWhenTheRestFitsIntoIt) {
-  snapshot_.num_available_blocks = 1;
-  WaitingView& candidate = Wait(40);
-  candidate.num_cached = 39;
-  candidate.num_shared_blocks = 2;
-
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 1}));
-}
-
-TEST_F(SchedulerTest, ASwappedSequenceNeedsBlocksForAllThatReturnsAndForItsNextChunk) {
-  WaitingView& candidate = Wait(49);
-  candidate.num_swapped = 48;
-  snapshot_.num_available_blocks = 3;
-  EXPECT_THAT(Plan().admitted, IsEmpty());
-
-  snapshot_.num_available_blocks = 4;
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 1}));
-}
-
-TEST_F(SchedulerTest, WhatTheCacheStillHoldsOfASwappedSequenceIsShared) {
-  WaitingView& candidate = Wait(49);
-  candidate.num_swapped = 48;
-  candidate.num_cached = 32;
-  candidate.num_shared_blocks = 2;
-  candidate.num_idle_blocks = 1;
-  snapshot_.num_available_blocks = 2;
-  EXPECT_THAT(Plan().admitted, IsEmpty());
-
-  snapshot_.num_available_blocks = 3;
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 1}));
-}
-
-TEST_F(SchedulerTest, NobodyIsAdmittedInARoundThatPreempted) {
-  snapshot_.preempted_this_round = true;
-  Run(21, 20);
-  Wait(5);
-
-  Plan();
-
-  EXPECT_THAT(plan_.scheduled, ElementsAre(Row{1, 1}));
-  EXPECT_THAT(plan_.admitted, IsEmpty());
-
-  snapshot_.running.clear();
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 5}));
-}
-
-// ---- Waiting for another's tokens
-
-TEST_F(SchedulerTest, ACandidateWaitsForTokensThatARunningOneIsComputingAndOthersPass) {
-  RunningView& target = Run(100, 32);
-  WaitingView& candidate = Wait(100);
-  candidate.depends_on = target.slot;
-  candidate.depends_until = 90;
-  Wait(5);
-  snapshot_.limits.max_num_batched_tokens = 100;
-
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{102, 5}));
-}
-
-TEST_F(SchedulerTest, ACandidateComesInOnceTheTokensAreComputed) {
-  RunningView& target = Run(100, 90);
-  WaitingView& candidate = Wait(100);
-  candidate.depends_on = target.slot;
-  candidate.depends_until = 90;
-
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 54}));
-}
-
-TEST_F(SchedulerTest, ACandidateThatFindsTheTokensInTheCacheIsFree) {
-  RunningView& target = Run(100, 32);
-  WaitingView& candidate = Wait(100);
-  candidate.depends_on = target.slot;
-  candidate.depends_until = 90;
-  candidate.num_cached = 90;
-  snapshot_.limits.max_num_batched_tokens = 100;
-
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 10}));
-}
-
-TEST_F(SchedulerTest, ACandidateWaitsForOneThatIsAdmittedInTheSameStep) {
-  Wait(10);
-  WaitingView& candidate = Wait(20);
-  candidate.depends_on = 101;
-  candidate.depends_until = 10;
-
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 10}));
-}
-
-TEST_F(SchedulerTest, ACandidateDoesNotWaitForOneThatIsNeitherRunningNorAdmitted) {
-  WaitingView& candidate = Wait(20);
-  candidate.depends_on = 55;  // aborted, or preempted
-  candidate.depends_until = 10;
-
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 20}));
-}
-
-// ---- Static batching
-
-TEST_F(SchedulerTest, AStaticBatchTakesNobodyInUntilAllHaveEnded) {
-  snapshot_.limits.static_batching = true;
-  Run(21, 20);
-  Wait(5);
-
-  Plan();
-
-  EXPECT_THAT(plan_.scheduled, ElementsAre(Row{1, 1}));
-  EXPECT_THAT(plan_.admitted, IsEmpty());
-}
-
-TEST_F(SchedulerTest, AStaticBatchFillsUpInOneStepThoughTheBudgetIsSmall) {
-  snapshot_.limits.static_batching = true;
-  snapshot_.limits.max_num_seqs = 3;
-  for (int i = 0; i < 4; ++i) Wait(50);
-
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 50}, Row{102, 13}, Row{103, 1}));
-}
-
-TEST_F(SchedulerTest, AStaticBatchTakesNoMoreThanHaveRoomForTheirPrompts) {
-  snapshot_.limits.static_batching = true;
-  snapshot_.num_available_blocks = 9;
-  for (int i = 0; i < 4; ++i) Wait(50);  // 4 blocks each
-
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 50}, Row{102, 12}));
-}
-
-TEST_F(SchedulerTest, AStaticBatchDoesNotWaitForAnothersTokens) {
-  snapshot_.limits.static_batching = true;
-  Wait(10);
-  WaitingView& candidate = Wait(20);
-  candidate.depends_on = 101;
-  candidate.depends_until = 10;
-
-  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 10}, Row{102, 20}));
 }
 
 // ---- Progress

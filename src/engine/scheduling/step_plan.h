@@ -62,8 +62,8 @@ struct SchedulerSnapshot {
   uint32_t num_pinned_idle_blocks = 0;  // would become available if pins yield
   uint32_t num_reserved_slots = 0;      // sequence slots set aside for forks that are still to come
   uint32_t num_free_swap_blocks = 0;
-  // A sequence was preempted since the last step: what it gave up is for those that go on, so nobody
-  // is admitted, unless nothing else can go on.
+  // A sequence was preempted since the last step: what it gave up is for those that go on, so that
+  // nobody is admitted, unless nothing else can go on.
   bool preempted_this_round = false;
   // Seconds to compute a token at a position, and to copy a block out and in again: for the choice
   // between recompute and swap.
