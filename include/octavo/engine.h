@@ -1,15 +1,16 @@
 #pragma once
 
-// Purpose:    the engine: one loaded model, its tokenizer, its KV cache and its compute threads.
-// Ownership:  Engine owns everything; a Session borrows its Engine and must not outlive it.
-// Threading:  an Engine and its Sessions are used by one thread at a time; Abort() alone may be
-//             called from any thread and from a signal handler. Callbacks run on the calling
-//             thread, between steps, in the default floating-point environment; the caller's own is
-//             restored when the call returns. A callback may call Abort(), and nothing else of the
-//             engine that runs.
+// Purpose:    the engine: one loaded model, its tokenizer, its KV cache, its compute threads, and a
+//             thread of its own that serves all requests together.
+// Ownership:  Engine owns everything; a RequestStream borrows its Engine and must not outlive it.
+// Threading:  every method may be called from any thread, but not from within a callback; Abort()
+//             also from a callback and from a signal handler. Callbacks run on the thread that
+//             called Generate.
 // Invariants: for one model file, one KvCacheDtype, one ComputeType and one request the token ids
 //             and log-probabilities are bit-identical whatever the block size, chunk size, cache
-//             mode, threads, instruction set and cached prefix are (docs/contracts/exactness.md).
+//             mode, threads, instruction set, cached prefix, other requests and preemptions are
+//             (docs/contracts/exactness.md). What was accepted ends; what can never be served is
+//             refused when it is submitted.
 
 #include <cstdint>
 #include <functional>
@@ -19,8 +20,12 @@
 #include <vector>
 
 #include "octavo/engine_options.h"
+#include "octavo/engine_stats.h"
+#include "octavo/kvcache/explanation.h"
 #include "octavo/memory_plan.h"
+#include "octavo/request.h"
 #include "octavo/request_output.h"
+#include "octavo/request_stream.h"
 #include "octavo/sampling_params.h"
 #include "octavo/status.h"
 #include "octavo/types.h"
@@ -52,19 +57,9 @@ struct ModelInfo {
 // Called for each piece of a stream; returning false stops the request with finish_reason "abort".
 using DeltaCallback = std::function<bool(const RequestDelta&)>;
 
-// A conversation whose K and V stay in the cache between calls: each Generate reuses the longest
-// common prefix of its prompt with what the session holds already, token by token.
-class Session {
- public:
-  virtual ~Session() = default;
-
-  // Runs one request to its end. An empty prompt, a prompt longer than the context or a parameter
-  // out of range is kInvalidArgument, before any work is done. When other sessions hold so many
-  // blocks that this request cannot go on, it ends with kResourceExhausted; what it had computed
-  // stays in the session.
-  virtual Result<RequestOutput> Generate(const std::vector<TokenId>& prompt_token_ids,
-                                         const SamplingParams& params,
-                                         const DeltaCallback& on_delta = nullptr) = 0;
+struct PinnedPrefix {
+  uint64_t pin_id = 0;
+  int64_t num_tokens = 0;
 };
 
 class Engine {
@@ -74,7 +69,15 @@ class Engine {
   static Result<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   virtual ~Engine() = default;
 
-  // One request in a session of its own.
+  // Accepts a request; its pieces arrive at the stream. An empty prompt, a prompt longer than the
+  // context, a parameter out of range or a need beyond the whole cache is kInvalidArgument, before
+  // any work is done.
+  virtual Result<std::unique_ptr<RequestStream>> Submit(Request request) = 0;
+
+  // Submit, and wait for the end. `on_delta` returning false ends the request: the output is what
+  // was delivered until then.
+  virtual Result<RequestOutput> Generate(Request request,
+                                         const DeltaCallback& on_delta = nullptr) = 0;
   virtual Result<RequestOutput> Generate(const std::vector<TokenId>& prompt_token_ids,
                                          const SamplingParams& params,
                                          const DeltaCallback& on_delta = nullptr) = 0;
@@ -82,10 +85,8 @@ class Engine {
   virtual Result<RequestOutput> Generate(std::string_view prompt, const SamplingParams& params,
                                          const DeltaCallback& on_delta = nullptr) = 0;
 
-  virtual std::unique_ptr<Session> NewSession() = 0;
-
-  // Makes the request that runs now end after its current step, with finish_reason "abort".
-  // Async-signal-safe.
+  // Makes every request that was submitted before this call end after the current step, with
+  // finish_reason "abort". Async-signal-safe.
   virtual void Abort() = 0;
 
   virtual Result<std::vector<TokenId>> Tokenize(std::string_view text,
@@ -103,8 +104,23 @@ class Engine {
   virtual const ModelInfo& model_info() const = 0;
   virtual MemoryPlan memory_plan() const = 0;
 
-  // The block pool's own audit: OK, or a Status that says which count is wrong. O(blocks).
-  virtual Status CheckIntegrity() const = 0;
+  // As of the last step; never waits for one.
+  virtual EngineStats stats() const = 0;
+
+  // The rest of this interface runs between two steps, and waits for that.
+
+  // For each block of a prompt, whether the cache holds it for this salt, and if not, why.
+  virtual std::vector<kvcache::BlockExplanation> Explain(
+      const std::vector<TokenId>& prompt_token_ids, std::string_view cache_salt = {}) = 0;
+  // Keeps what is cached of a prompt for ttl_ms, within the cap on pins. Returns the tokens that
+  // are kept, 0 for none.
+  virtual PinnedPrefix Pin(const std::vector<TokenId>& prompt_token_ids, int64_t ttl_ms,
+                           std::string_view cache_salt = {}) = 0;
+  virtual bool Unpin(uint64_t pin_id) = 0;  // false: it had ended already
+  // Drops all cached content that no request holds.
+  virtual void ResetPrefixCache() = 0;
+  // The cache's audit: OK, or a Status that says which count is wrong. O(blocks).
+  virtual Status CheckIntegrity() = 0;
 };
 
 }  // namespace octavo

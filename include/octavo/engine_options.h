@@ -32,6 +32,18 @@ enum class KvCacheMode {
 // Which kernels run. Never changes a bit of the answer.
 enum class SimdLevel { kAuto, kReference, kAvx2, kAvx512, kNeon };
 
+// Which cached block gives way first. Never changes a bit of the answer.
+enum class EvictionPolicy {
+  kLru,        // the one unused for longest, never-shared ones before shared ones
+  kCostAware,  // the one that costs least to compute again for as often as it was used
+};
+
+// Which waiting request is next.
+enum class SchedulingPolicy {
+  kFcfs,      // first come, first served
+  kPriority,  // Request::priority, then first come
+};
+
 struct ModelOptions {
   std::string path;  // a GGUF file, or the first shard of a split one
   // Tokens, prompt and output, at most the model's context; absent = that, or what memory allows.
@@ -43,16 +55,29 @@ struct CacheOptions {
   int32_t block_size = 16;  // tokens; 8, 16, 32, 64, 128 or 256
   KvCacheDtype dtype = KvCacheDtype::kAuto;
   KvCacheMode mode = KvCacheMode::kPaged;
-  // Absent: sized for one sequence of max_model_len tokens.
+  // Size of the block pool. Absent: room for 16 sequences of max_model_len tokens, at most 2 GiB
+  // and what the memory limit leaves, at least one such sequence. RAM is taken as blocks are first
+  // used.
   std::optional<int64_t> kv_cache_memory_bytes;
+  // Room for the K and V of preempted sequences, inside the memory limit; 0 = they are recomputed.
+  int64_t swap_space_bytes = 0;
+  bool enable_prefix_caching = true;  // kPaged only
+  EvictionPolicy eviction_policy = EvictionPolicy::kLru;
+  double max_pinned_share = 0.5;  // of the blocks that pins may hold; [0, 1]
   // Share of min(RAM, cgroup limit) that everything together may use; (0, 1].
   double gpu_memory_utilization = 0.92;
 };
 
 struct SchedulerOptions {
-  // The prefill chunk in tokens, 1 to 16384; absent = about half a second of work on this machine,
-  // at most 512.
+  // Tokens of one step, prompts and decodes together, 1 to 16384; absent = about half a second of
+  // work on this machine, at most 512.
   std::optional<int32_t> max_num_batched_tokens;
+  int32_t max_num_seqs = 256;  // sequences that run at once, 1 to 4096
+  SchedulingPolicy policy = SchedulingPolicy::kFcfs;
+  // Baseline: a batch is filled once and runs to the end of its last request before the next.
+  bool static_batching = false;
+  // Audits the cache after every step, and ends the process on a finding: for tests.
+  bool check_integrity = false;
 };
 
 struct DeviceOptions {

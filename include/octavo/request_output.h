@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "octavo/kvcache/explanation.h"
 #include "octavo/types.h"
 
 namespace octavo {
@@ -50,15 +51,19 @@ struct CompletionOutput {
   std::vector<TokenId> token_ids;
   std::vector<TokenLogprobs> logprobs;  // empty unless SamplingParams::logprobs
   FinishReason finish_reason = FinishReason::kNone;
+  // Sum of the chosen tokens' log-probabilities, if they were asked for (and for a beam search).
+  double cumulative_logprob = 0.0;
   // What ended it, when finish_reason is kStop: a stop string, a stop token id, or nothing for
   // end-of-text.
   std::variant<std::monostate, std::string, TokenId> stop_reason;
 };
 
 struct RequestTiming {
-  double prefill_s = 0;  // from the start of the first step to the prompt's last logits
-  double ttft_s = 0;     // from Generate's call to the first token
-  double decode_s = 0;   // from the first token to the last
+  double queued_s = 0;          // from submission to the start of its first step
+  double prefill_s = 0;         // from the start of its first step to the prompt's last logits
+  double ttft_s = 0;            // from submission to the first token
+  double decode_s = 0;          // from the first token to the last
+  std::vector<double> token_s;  // from submission to each token of the first completion
 };
 
 struct RequestOutput {
@@ -68,8 +73,12 @@ struct RequestOutput {
   std::vector<TokenLogprobs> prompt_logprobs;
   std::vector<CompletionOutput> outputs;
   int32_t num_cached_tokens = 0;  // prompt tokens whose K and V were in the cache already
+  int32_t num_preemptions = 0;    // how often its sequences lost their blocks and came back
   uint64_t seed = 0;              // the seed that was used
   RequestTiming timing;
+  // Per block of the prompt, what the cache knew when the request was admitted; empty unless
+  // Request::explain.
+  std::vector<kvcache::BlockExplanation> explanation;
 };
 
 // One piece of a stream. `text` never splits a UTF-8 character and, unless
@@ -78,6 +87,7 @@ struct RequestDelta {
   int32_t index = 0;
   std::string_view text;
   std::span<const TokenId> token_ids;
+  std::span<const TokenLogprobs> logprobs;  // one per token, if SamplingParams::logprobs
   FinishReason finish_reason = FinishReason::kNone;
 };
 

@@ -19,6 +19,8 @@
 namespace octavo {
 
 struct SamplingParams {
+  int32_t n = 1;  // [1, 128]: completions of one prompt, each with draws of its own
+
   // How a token is chosen.
   float temperature = 1.0f;  // [0, 100]; 0 = greedy: the highest logit, of equal ones the lowest id
   float top_p = 1.0f;        // (0, 1]; 1 = off

@@ -70,6 +70,7 @@ Result<LatencyResult> MeasureLatency(Engine& engine, const LatencyOptions& optio
 
   LatencyResult result;
   for (int32_t i = 0; i < options.repeat; ++i) {
+    engine.ResetPrefixCache();  // every run computes its whole prompt
     const Result<RequestOutput> output = engine.Generate(prompt, params);
     if (!output.ok()) return output.status();
     const CompletionOutput& completion = output->outputs.front();

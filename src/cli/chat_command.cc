@@ -35,7 +35,7 @@ SamplingParams ChatDefaults() {
   return params;
 }
 
-// The turns so far, and the session whose cache holds their K and V.
+// The turns so far; the engine's prefix cache holds their K and V.
 class Conversation {
  public:
   Conversation(Engine& engine, const std::string& system, const SamplingParams& params)
@@ -44,7 +44,6 @@ class Conversation {
   }
 
   void Reset() {
-    session_ = engine_.NewSession();
     messages_.clear();
     if (!system_.empty()) messages_.push_back({.role = "system", .content = system_});
   }
@@ -65,13 +64,12 @@ class Conversation {
   Result<RequestOutput> Generate(const DeltaCallback& on_delta) {
     Result<std::vector<TokenId>> prompt = engine_.ApplyChatTemplate(messages_);
     if (!prompt.ok()) return prompt.status();
-    return session_->Generate(*prompt, params_, on_delta);
+    return engine_.Generate(*prompt, params_, on_delta);
   }
 
   Engine& engine_;
   std::string system_;
   SamplingParams params_;
-  std::unique_ptr<Session> session_;
   std::vector<ChatMessage> messages_;
 };
 

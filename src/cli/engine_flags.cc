@@ -117,7 +117,7 @@ void EngineFlags::AddWhatOptions(CLI::App& app) {
   AddNumber(app, "--max-model-len", options_.model.max_model_len,
             "Tokens of prompt and output (default: the model's context)");
   AddNumber(app, "--kv-cache-memory-bytes", options_.cache.kv_cache_memory_bytes,
-            "Size of the block pool (default: one sequence of --max-model-len tokens)");
+            "Size of the block pool (default: 16 sequences of --max-model-len tokens, at most 2 GiB)");
   AddNumber(app, "--gpu-memory-utilization", options_.cache.gpu_memory_utilization,
             "Share of the smaller of RAM and cgroup limit to use at most (default 0.92)");
 }

@@ -11,6 +11,8 @@
 #include "base/check.h"
 #include "base/float_mode.h"
 #include "base/machine.h"
+#include "engine/stream.h"
+#include "kernels/arithmetic_version.h"
 #include "kernels/kernel_table.h"
 
 namespace octavo {
@@ -24,6 +26,7 @@ namespace {
 
 constexpr int32_t kMaxThreads = 256;
 constexpr int32_t kMaxBatchedTokens = 16384;
+constexpr int32_t kMaxSequences = 4096;
 
 Status CheckRange(std::string_view name, std::optional<int64_t> value, int64_t low, int64_t high) {
   if (!value || (*value >= low && *value <= high)) return Status::Ok();
@@ -39,6 +42,8 @@ Status CheckOptions(const EngineOptions& options) {
       CheckRange("max_num_batched_tokens", options.scheduler.max_num_batched_tokens, 1,
                  kMaxBatchedTokens),
       CheckRange("kv_cache_memory_bytes", options.cache.kv_cache_memory_bytes, 1, INT64_MAX),
+      CheckRange("swap_space_bytes", options.cache.swap_space_bytes, 0, INT64_MAX),
+      CheckRange("max_num_seqs", options.scheduler.max_num_seqs, 1, kMaxSequences),
   };
   for (const Status& status : checks) {
     if (!status.ok()) return status;
@@ -47,6 +52,11 @@ Status CheckOptions(const EngineOptions& options) {
   if (!(utilization > 0.0) || utilization > 1.0) {
     return Status::InvalidArgument(
         fmt::format("gpu_memory_utilization is {}, but must be in (0, 1]", utilization));
+  }
+  const double pinned = options.cache.max_pinned_share;
+  if (!(pinned >= 0.0) || pinned > 1.0) {
+    return Status::InvalidArgument(
+        fmt::format("max_pinned_share is {}, but must be in [0, 1]", pinned));
   }
   if (!kvcache::IsBlockSize(options.cache.block_size)) {
     return Status::InvalidArgument(fmt::format(
@@ -94,26 +104,6 @@ Result<const kernels::KernelTable*> ChooseKernels(SimdLevel level) {
 
 }  // namespace
 
-// One conversation; see engine.h.
-class SessionImpl : public Session {
- public:
-  explicit SessionImpl(EngineImpl& engine)
-      : engine_(engine), sequence_(engine.MakeContext().sequence) {
-    engine_.live_tables_.push_back(&sequence_.table());
-  }
-  ~SessionImpl() override { std::erase(engine_.live_tables_, &sequence_.table()); }
-
-  Result<RequestOutput> Generate(const std::vector<TokenId>& prompt_token_ids,
-                                 const SamplingParams& params,
-                                 const DeltaCallback& on_delta) override {
-    return engine_.Run(sequence_, prompt_token_ids, params, on_delta);
-  }
-
- private:
-  EngineImpl& engine_;
-  Sequence sequence_;
-};
-
 Result<std::unique_ptr<Engine>> EngineImpl::Create(const EngineOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const base::ScopedFloatMode float_mode;  // for the rotary frequencies, computed on this thread
@@ -127,6 +117,7 @@ Result<std::unique_ptr<Engine>> EngineImpl::Create(const EngineOptions& options)
   if (Status status = engine->LoadText(); !status.ok()) return status;
   if (Status status = engine->Load(options, **kernels); !status.ok()) return status;
   engine->FillInfo(options, **kernels);
+  engine->StartCore(options);
   engine->info_.load_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return std::unique_ptr<Engine>(std::move(engine));
@@ -162,7 +153,6 @@ Status EngineImpl::LoadText() {
 Status EngineImpl::Load(const EngineOptions& options, const kernels::KernelTable& kernels) {
   const int32_t num_threads =
       options.device.threads.value_or(std::min(base::NumUsableProcessors(), kMaxThreads));
-  cache_mode_ = options.cache.mode;
   max_rows_ = options.scheduler.max_num_batched_tokens.value_or(DefaultMaxNumBatchedTokens(
       config_, kernels.name == "avx512", std::min(num_threads, base::NumUsableProcessors())));
 
@@ -181,7 +171,11 @@ Status EngineImpl::Load(const EngineOptions& options, const kernels::KernelTable
   Result<kvstore::KvStore> store = kvstore::KvStore::Create(plan_.layout, ledger_);
   if (!store.ok()) return store.status();
   store_.emplace(*std::move(store));
-  pool_ = std::make_unique<kvcache::BlockPool>(static_cast<uint32_t>(plan_.layout.num_blocks));
+  if (plan_.swap_layout.num_blocks > 0) {
+    Result<kvstore::KvStore> swap = kvstore::KvStore::Create(plan_.swap_layout, ledger_);
+    if (!swap.ok()) return swap.status();
+    swap_store_.emplace(*std::move(swap));
+  }
   Result<std::unique_ptr<base::ThreadPool>> threads = base::ThreadPool::Create(num_threads);
   if (!threads.ok()) return threads.status();
   threads_ = *std::move(threads);
@@ -197,7 +191,10 @@ Status EngineImpl::Load(const EngineOptions& options, const kernels::KernelTable
       file_, config_, model_options, *threads_, ledger_, options.on_load_progress);
   if (!model.ok()) return model.status();
   model_ = *std::move(model);
+  return AllocateBuffers();
+}
 
+Status EngineImpl::AllocateBuffers() {
   const int64_t logits_bytes = plan_.memory.planned[MemoryTag::kScratch];
   logits_ = base::AlignedBuffer::Allocate(static_cast<size_t>(logits_bytes));
   if (!logits_) {
@@ -226,35 +223,80 @@ void EngineImpl::FillInfo(const EngineOptions& options, const kernels::KernelTab
   info_.threads = threads_->num_threads();
 }
 
-GenerationContext EngineImpl::MakeContext() {
-  GenerationContext context;
-  context.sequence = {model_.get(), &*store_,  pool_.get(),
-                      cache_mode_,  max_rows_, plan_.max_model_len};
-  context.tokenizer = tokenizer_.get();
-  context.eos_token_ids = eos_token_ids_;
-  context.logits = logits_.As<float>();
-  context.abort = &abort_;
-  return context;
+// Everything but tokens and salt that K and V depend on.
+kvcache::RootKey EngineImpl::RootOf(const EngineOptions& options) const {
+  kvcache::RootKey root;
+  root.Add(kvcache::RootField::kModel, info_.name)
+      .Add(kvcache::RootField::kArithmetic, kernels::kArithmeticVersion)
+      .Add(kvcache::RootField::kKvFormat, kvstore::KvDtypeName(plan_.layout.dtype))
+      .Add(kvcache::RootField::kRope,
+           fmt::format("{} {} {}", config_.rot_dim, static_cast<int>(config_.rope.layout),
+                       options.model.max_model_len.value_or(config_.context_length)))
+      .Add(kvcache::RootField::kOther, static_cast<int64_t>(options.model.compute));
+  return root;
 }
 
-Result<RequestOutput> EngineImpl::Run(Sequence& sequence,
-                                      const std::vector<TokenId>& prompt_token_ids,
-                                      const SamplingParams& params, const DeltaCallback& on_delta) {
-  abort_.store(false, std::memory_order_relaxed);
-  const base::ScopedFloatMode float_mode;  // for sampling and log-probabilities, on this thread
-  const GenerationContext context = MakeContext();
-  if (Status status = Generation::CheckRequest(context, prompt_token_ids, params); !status.ok()) {
-    return status;
-  }
-  Generation generation(context, params, params.seed ? *params.seed : DrawSeed(),
-                        static_cast<int64_t>(prompt_token_ids.size()));
-  return generation.Run(sequence, prompt_token_ids, on_delta);
+void EngineImpl::StartCore(const EngineOptions& options) {
+  constexpr double kCopiedBytesPerSecond = 4e9;  // out and in again, a cautious figure
+  constexpr uint32_t kBlocksPerWatermark = 100;  // 1 % of the pool
+  CoreOptions core;
+  core.cache.num_blocks = static_cast<uint32_t>(plan_.layout.num_blocks);
+  core.cache.block_size_tokens = options.cache.block_size;
+  core.cache.enable_prefix_caching = options.cache.enable_prefix_caching;
+  core.cache.eviction = options.cache.eviction_policy == EvictionPolicy::kLru
+                            ? kvcache::EvictionPolicyKind::kLru
+                            : kvcache::EvictionPolicyKind::kCostAware;
+  core.cache.max_pinned_share = options.cache.max_pinned_share;
+  core.mode = options.cache.mode;
+  core.max_model_len = plan_.max_model_len;
+  core.cache.max_blocks_per_sequence = core.blocks_per_context();
+  core.cache_root = RootOf(options);
+  core.by_priority = options.scheduler.policy == SchedulingPolicy::kPriority;
+  core.num_swap_blocks = static_cast<uint32_t>(plan_.swap_layout.num_blocks);
+  core.seconds_per_swapped_block =
+      2.0 * static_cast<double>(plan_.layout.spec.BytesPerBlock().value_or(0)) /
+      kCopiedBytesPerSecond;
+  core.check_integrity = options.scheduler.check_integrity;
+  core.limits.block_size_tokens = options.cache.block_size;
+  core.limits.max_num_batched_tokens = max_rows_;
+  core.limits.max_num_seqs = static_cast<uint32_t>(options.scheduler.max_num_seqs);
+  core.limits.watermark_blocks = core.cache.num_blocks / kBlocksPerWatermark;
+  core.limits.static_batching = options.scheduler.static_batching;
+
+  CompletionContext context;
+  context.tokenizer = tokenizer_.get();
+  context.eos_token_ids = eos_token_ids_;
+  context.vocab_size = config_.vocab_size;
+  context.max_model_len = plan_.max_model_len;
+  context.row_ops = &model_->kernels().rows;
+  executor_ = std::make_unique<ModelExecutor>(
+      *model_, *store_, swap_store_ ? &*swap_store_ : nullptr, logits_.As<float>());
+  core_ = std::make_unique<EngineCore>(core, context, *executor_);
+  loop_ = std::make_unique<EngineLoop>(*core_);
+}
+
+Result<std::unique_ptr<RequestStream>> EngineImpl::Submit(Request request) {
+  if (Status status = core_->Check(request); !status.ok()) return status;
+  const base::ScopedFloatMode float_mode;  // for what the samplers derive from the parameters
+  const uint64_t seed = request.params.seed ? *request.params.seed : DrawSeed();
+  auto state = std::make_shared<StreamState>();
+  const RequestId id = loop_->Submit(core_->Prepare(std::move(request), seed, state));
+  return std::unique_ptr<RequestStream>(std::make_unique<Stream>(*loop_, id, std::move(state)));
+}
+
+Result<RequestOutput> EngineImpl::Generate(Request request, const DeltaCallback& on_delta) {
+  Result<std::unique_ptr<RequestStream>> stream = Submit(std::move(request));
+  if (!stream.ok()) return stream.status();
+  return Deliver(**stream, on_delta);
 }
 
 Result<RequestOutput> EngineImpl::Generate(const std::vector<TokenId>& prompt_token_ids,
                                            const SamplingParams& params,
                                            const DeltaCallback& on_delta) {
-  return NewSession()->Generate(prompt_token_ids, params, on_delta);
+  Request request;
+  request.prompt_token_ids = prompt_token_ids;
+  request.params = params;
+  return Generate(std::move(request), on_delta);
 }
 
 Result<RequestOutput> EngineImpl::Generate(std::string_view prompt, const SamplingParams& params,
@@ -264,7 +306,42 @@ Result<RequestOutput> EngineImpl::Generate(std::string_view prompt, const Sampli
   return Generate(*tokens, params, on_delta);
 }
 
-std::unique_ptr<Session> EngineImpl::NewSession() { return std::make_unique<SessionImpl>(*this); }
+std::vector<kvcache::BlockExplanation> EngineImpl::Explain(
+    const std::vector<TokenId>& prompt_token_ids, std::string_view cache_salt) {
+  std::vector<kvcache::BlockExplanation> blocks;
+  loop_->Call([&](EngineCore& core) {
+    blocks = core.cache().Explain(core.RootOf(cache_salt), prompt_token_ids);
+  });
+  return blocks;
+}
+
+PinnedPrefix EngineImpl::Pin(const std::vector<TokenId>& prompt_token_ids, int64_t ttl_ms,
+                             std::string_view cache_salt) {
+  PinnedPrefix pinned;
+  loop_->Call([&](EngineCore& core) {
+    kvcache::PinId pin;
+    pinned.num_tokens = core.cache().Pin(core.RootOf(cache_salt), prompt_token_ids, ttl_ms, &pin);
+    if (pinned.num_tokens > 0) pinned.pin_id = pin.value();
+  });
+  return pinned;
+}
+
+bool EngineImpl::Unpin(uint64_t pin_id) {
+  bool ended = false;
+  loop_->Call([&](EngineCore& core) { ended = core.cache().Unpin(kvcache::PinId(pin_id)); });
+  return ended;
+}
+
+void EngineImpl::ResetPrefixCache() {
+  loop_->Call([](EngineCore& core) { core.cache().Reset(); });
+}
+
+Status EngineImpl::CheckIntegrity() {
+  kvcache::IntegrityReport report;
+  loop_->Call([&report](EngineCore& core) { report = core.CheckIntegrity(); });
+  if (report.ok()) return Status::Ok();
+  return Status::Internal("the cache's audit failed: " + report.ToString());
+}
 
 Result<std::vector<TokenId>> EngineImpl::Tokenize(std::string_view text,
                                                   const TokenizeOptions& options) const {
@@ -298,12 +375,6 @@ MemoryPlan EngineImpl::memory_plan() const {
   MemoryPlan plan = plan_.memory;
   plan.actual = ledger_.actual();
   return plan;
-}
-
-Status EngineImpl::CheckIntegrity() const {
-  const kvcache::IntegrityReport report = pool_->CheckIntegrity(live_tables_);
-  if (report.ok()) return Status::Ok();
-  return Status::Internal("the block pool's audit failed: " + report.ToString());
 }
 
 }  // namespace engine

@@ -8,7 +8,6 @@
 // Invariants: a request is checked before anything is computed; the memory plan is accepted before
 //             memory is taken.
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,13 +17,14 @@
 
 #include "base/memory_ledger.h"
 #include "base/thread_pool.h"
-#include "engine/generation.h"
+#include "engine/engine_core.h"
+#include "engine/engine_loop.h"
 #include "engine/memory_planner.h"
+#include "engine/model_executor.h"
 #include "formats/gguf_file.h"
 #include "kvstore/kv_store.h"
 #include "model/model.h"
 #include "octavo/engine.h"
-#include "octavo/kvcache/block_pool.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -34,13 +34,14 @@ class EngineImpl : public Engine {
  public:
   static Result<std::unique_ptr<Engine>> Create(const EngineOptions& options);
 
+  Result<std::unique_ptr<RequestStream>> Submit(Request request) override;
+  Result<RequestOutput> Generate(Request request, const DeltaCallback& on_delta) override;
   Result<RequestOutput> Generate(const std::vector<TokenId>& prompt_token_ids,
                                  const SamplingParams& params,
                                  const DeltaCallback& on_delta) override;
   Result<RequestOutput> Generate(std::string_view prompt, const SamplingParams& params,
                                  const DeltaCallback& on_delta) override;
-  std::unique_ptr<Session> NewSession() override;
-  void Abort() override { abort_.store(true, std::memory_order_relaxed); }
+  void Abort() override { loop_->AbortAll(); }
   Result<std::vector<TokenId>> Tokenize(std::string_view text,
                                         const TokenizeOptions& options) const override;
   Result<std::string> Detokenize(const std::vector<TokenId>& token_ids,
@@ -50,18 +51,23 @@ class EngineImpl : public Engine {
                                                  bool add_generation_prompt) const override;
   const ModelInfo& model_info() const override { return info_; }
   MemoryPlan memory_plan() const override;
-  Status CheckIntegrity() const override;
+  EngineStats stats() const override { return loop_->stats(); }
+  std::vector<kvcache::BlockExplanation> Explain(const std::vector<TokenId>& prompt_token_ids,
+                                                 std::string_view cache_salt) override;
+  PinnedPrefix Pin(const std::vector<TokenId>& prompt_token_ids, int64_t ttl_ms,
+                   std::string_view cache_salt) override;
+  bool Unpin(uint64_t pin_id) override;
+  void ResetPrefixCache() override;
+  Status CheckIntegrity() override;
 
  private:
-  friend class SessionImpl;
-
   explicit EngineImpl(formats::GgufFile file) : file_(std::move(file)) {}
   Status LoadText();
   Status Load(const EngineOptions& options, const kernels::KernelTable& kernels);
+  Status AllocateBuffers();
+  void StartCore(const EngineOptions& options);
   void FillInfo(const EngineOptions& options, const kernels::KernelTable& kernels);
-  Result<RequestOutput> Run(Sequence& sequence, const std::vector<TokenId>& prompt_token_ids,
-                            const SamplingParams& params, const DeltaCallback& on_delta);
-  GenerationContext MakeContext();
+  kvcache::RootKey RootOf(const EngineOptions& options) const;
 
   base::MemoryLedger ledger_;
   formats::GgufFile file_;
@@ -71,18 +77,18 @@ class EngineImpl : public Engine {
   Status chat_template_status_;
   std::vector<TokenId> eos_token_ids_;
   EnginePlan plan_;
-  KvCacheMode cache_mode_ = KvCacheMode::kPaged;
   int32_t max_rows_ = 0;
   std::unique_ptr<base::ThreadPool> threads_;
   std::unique_ptr<model::Model> model_;
   std::optional<kvstore::KvStore> store_;
-  std::unique_ptr<kvcache::BlockPool> pool_;
-  base::AlignedBuffer logits_;  // [kMaxLogitsRows, vocab_size]
+  std::optional<kvstore::KvStore> swap_store_;  // absent without swap space
+  base::AlignedBuffer logits_;                  // [kMaxLogitsRows, vocab_size]
   base::MemoryReservation logits_reservation_;
   base::MemoryReservation tokenizer_reservation_;
   ModelInfo info_;
-  std::atomic<bool> abort_{false};
-  std::vector<const kvcache::BlockTable*> live_tables_;  // of all sessions, for the audit
+  std::unique_ptr<ModelExecutor> executor_;
+  std::unique_ptr<EngineCore> core_;
+  std::unique_ptr<EngineLoop> loop_;  // last: its thread uses all of the above
 };
 
 }  // namespace octavo::engine

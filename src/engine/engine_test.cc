@@ -1,4 +1,4 @@
-// The engine as its callers see it: options, sessions, memory and what it refuses. On tiny models.
+// The engine as its callers see it: options, cached prefixes, many requests at once, memory and what it refuses. On tiny models.
 
 #include "octavo/engine.h"
 
@@ -27,7 +27,7 @@ Status RefusalOf(const EngineOptions& options) {
   return engine.status();
 }
 
-void ExpectSound(const Engine& engine) {
+void ExpectSound(Engine& engine) {
   const Status status = engine.CheckIntegrity();
   EXPECT_TRUE(status.ok()) << status.message();
 }
@@ -223,43 +223,47 @@ TEST(EngineTest, WhatIsHeldIsAtMostWhatWasPlannedTagByTag) {
       // 2 layers, K and V, 2 heads of 64
       const int64_t bytes_per_token = dtype == KvCacheDtype::kFloat32 ? 2048 : 1024;
       EXPECT_EQ(plan.kv_bytes_per_token, bytes_per_token);
-      EXPECT_EQ(plan.actual[MemoryTag::kKvCache], 512 * bytes_per_token);
+      EXPECT_EQ(plan.actual[MemoryTag::kKvCache], 16 * 512 * bytes_per_token);
     }
   }
 }
 
-// --- Sessions --------------------------------------------------------------------------------
+// --- Cached prefixes -------------------------------------------------------------------------
 
-TEST(SessionTest, ASecondTurnReusesAllTokensButTheLastOutput) {
+// The bits of a request on an engine of its own, without a prefix cache.
+std::vector<uint32_t> BitsAlone(const std::vector<TokenId>& prompt, const SamplingParams& params) {
+  EngineOptions options = TinyOptions();
+  options.cache.enable_prefix_caching = false;
+  return BitsOf(MustGenerate(MakeEngine(options)->Generate(prompt, params)).logprobs);
+}
+
+TEST(CachedPrefixTest, ASecondTurnReusesAllTokensButTheLastOutput) {
   const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
-  const std::unique_ptr<Session> session = engine->NewSession();
-  const Result<RequestOutput> first = session->Generate(RandomPrompt(30), Greedy(10));
+  const Result<RequestOutput> first = engine->Generate(RandomPrompt(30), Greedy(10));
   const CompletionOutput answer = MustGenerate(first);
   EXPECT_EQ(first->num_cached_tokens, 0);
 
   const std::vector<TokenId> prompt =
       Joined(Joined(RandomPrompt(30), answer.token_ids), RandomPrompt(5, 9));
-  const Result<RequestOutput> second = session->Generate(prompt, Greedy(10));
+  const Result<RequestOutput> second = engine->Generate(prompt, Greedy(10));
 
   // The last output token was never fed back.
   EXPECT_EQ(second->num_cached_tokens, 39);
-  EXPECT_EQ(BitsOf(MustGenerate(second).logprobs),
-            BitsOf(MustGenerate(engine->Generate(prompt, Greedy(10))).logprobs));
+  EXPECT_EQ(BitsOf(MustGenerate(second).logprobs), BitsAlone(prompt, Greedy(10)));
   ExpectSound(*engine);
 }
 
-TEST(SessionTest, ThePrefixCountsTokenByToken) {
+TEST(CachedPrefixTest, ThePrefixCountsTokenByToken) {
   const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
   const std::vector<TokenId> prompt = RandomPrompt(40);
-  const std::vector<uint32_t> cold =
-      BitsOf(MustGenerate(engine->Generate(prompt, Greedy(6))).logprobs);
+  const std::vector<uint32_t> cold = BitsAlone(prompt, Greedy(6));
   for (int32_t shared : {0, 1, 15, 16, 17, 31, 39}) {
-    const std::unique_ptr<Session> session = engine->NewSession();
+    engine->ResetPrefixCache();
     std::vector<TokenId> other(prompt.begin(), prompt.begin() + shared);
     other.push_back(prompt[static_cast<size_t>(shared)] == 3 ? 4 : 3);
     other.push_back(8);
-    MustGenerate(session->Generate(other, Greedy(2)));
-    const Result<RequestOutput> warm = session->Generate(prompt, Greedy(6));
+    MustGenerate(engine->Generate(other, Greedy(2)));
+    const Result<RequestOutput> warm = engine->Generate(prompt, Greedy(6));
 
     EXPECT_EQ(warm->num_cached_tokens, shared);
     EXPECT_EQ(BitsOf(MustGenerate(warm).logprobs), cold) << shared << " shared tokens";
@@ -267,163 +271,168 @@ TEST(SessionTest, ThePrefixCountsTokenByToken) {
   }
 }
 
-TEST(SessionTest, TheSamePromptAgainComputesItsLastTokenOnly) {
+TEST(CachedPrefixTest, TheSamePromptAgainComputesItsLastTokenOnly) {
   const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
-  const std::unique_ptr<Session> session = engine->NewSession();
-  const CompletionOutput first = MustGenerate(session->Generate(RandomPrompt(40), Greedy(6)));
-  const Result<RequestOutput> again = session->Generate(RandomPrompt(40), Greedy(6));
+  const CompletionOutput first = MustGenerate(engine->Generate(RandomPrompt(40), Greedy(6)));
+  const Result<RequestOutput> again = engine->Generate(RandomPrompt(40), Greedy(6));
 
   EXPECT_EQ(again->num_cached_tokens, 39);
   EXPECT_EQ(BitsOf(MustGenerate(again).logprobs), BitsOf(first.logprobs));
 }
 
-TEST(SessionTest, PromptLogprobsComputeThePromptAnew) {
+TEST(CachedPrefixTest, PromptLogprobsComputeThePromptAnew) {
   const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
-  const std::unique_ptr<Session> session = engine->NewSession();
-  MustGenerate(session->Generate(RandomPrompt(40), Greedy(2)));
   SamplingParams params = Greedy(2);
   params.prompt_logprobs = 1;
-  const Result<RequestOutput> result = session->Generate(RandomPrompt(40), params);
+  const Result<RequestOutput> cold = engine->Generate(RandomPrompt(40), params);
+  const Result<RequestOutput> warm = engine->Generate(RandomPrompt(40), params);
 
-  EXPECT_EQ(result->num_cached_tokens, 0);
-  EXPECT_EQ(result->prompt_logprobs.size(), 39u);
+  EXPECT_EQ(warm->num_cached_tokens, 0);
+  EXPECT_EQ(warm->prompt_logprobs.size(), 39u);
+  EXPECT_EQ(BitsOf(warm->prompt_logprobs), BitsOf(cold->prompt_logprobs));
 }
 
-TEST(SessionTest, TwoInterleavedSessionsGiveTheBitsThatTheyGiveAlone) {
+TEST(CachedPrefixTest, AnotherSaltFindsNothingAndTheSameSaltFindsAll) {
+  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
+  const auto cached_with = [&engine](const std::string& salt) {
+    Request request;
+    request.prompt_token_ids = RandomPrompt(40);
+    request.params = Greedy(2);
+    request.cache_salt = salt;
+    return engine->Generate(std::move(request))->num_cached_tokens;
+  };
+  EXPECT_EQ(cached_with("one"), 0);
+  EXPECT_EQ(cached_with("two"), 0);
+  EXPECT_EQ(cached_with(""), 0);
+  EXPECT_EQ(cached_with("one"), 39);
+  EXPECT_EQ(cached_with(""), 39);
+}
+
+TEST(CachedPrefixTest, WithoutACacheNothingIsReused) {
+  for (const bool paged : {true, false}) {
+    EngineOptions options = TinyOptions();
+    options.cache.mode = paged ? KvCacheMode::kPaged : KvCacheMode::kNone;
+    options.cache.enable_prefix_caching = false;
+    const std::unique_ptr<Engine> engine = MakeEngine(options);
+    MustGenerate(engine->Generate(RandomPrompt(40), Greedy(2)));
+
+    EXPECT_EQ(engine->Generate(RandomPrompt(40), Greedy(2))->num_cached_tokens, 0);
+    EXPECT_EQ(engine->stats().cache.num_blocks_in_use, 0u);
+    ExpectSound(*engine);
+  }
+}
+
+TEST(CachedPrefixTest, AnAbortedRequestLeavesAPrefixThatCanBeReused) {
+  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
+  MustGenerate(
+      engine->Generate(RandomPrompt(40), Greedy(20), [](const RequestDelta&) { return false; }));
+  ExpectSound(*engine);
+  const Result<RequestOutput> next = engine->Generate(RandomPrompt(40), Greedy(5));
+
+  EXPECT_EQ(next->num_cached_tokens, 39);
+  EXPECT_EQ(BitsOf(MustGenerate(next).logprobs), BitsAlone(RandomPrompt(40), Greedy(5)));
+}
+
+// --- Many at once ----------------------------------------------------------------------------
+
+TEST(ManyRequestsTest, RequestsThatRunTogetherGiveTheBitsThatTheyGiveAlone) {
   for (KvCacheMode mode : {KvCacheMode::kPaged, KvCacheMode::kContiguous, KvCacheMode::kNone}) {
     EngineOptions options = TinyOptions();
     options.cache.mode = mode;
     options.model.max_model_len = 128;
-    options.cache.kv_cache_memory_bytes = 2 * 128 * 1024;
+    options.cache.kv_cache_memory_bytes = 3 * 128 * 1024;  // three contexts
+    options.scheduler.max_num_batched_tokens = 48;
+    options.scheduler.check_integrity = true;
     const std::unique_ptr<Engine> engine = MakeEngine(options);
-    const std::vector<TokenId> prompts[] = {RandomPrompt(25, 3), RandomPrompt(33, 4)};
-
-    // Three turns of each; every turn goes on from the last.
-    const auto run = [](Session& session, std::vector<TokenId>& tokens, uint32_t turn) {
-      tokens = Joined(tokens, RandomPrompt(7, 100 + turn));
-      const CompletionOutput output = MustGenerate(session.Generate(tokens, Greedy(9)));
-      tokens = Joined(tokens, output.token_ids);
-      return BitsOf(output.logprobs);
-    };
-    std::vector<std::vector<uint32_t>> alone;
-    for (const std::vector<TokenId>& prompt : prompts) {
-      const std::unique_ptr<Session> session = engine->NewSession();
-      std::vector<TokenId> tokens = prompt;
-      for (uint32_t turn = 0; turn < 3; ++turn) alone.push_back(run(*session, tokens, turn));
+    std::vector<std::unique_ptr<RequestStream>> streams;
+    for (uint32_t i = 0; i < 8; ++i) {
+      Request request;
+      request.prompt_token_ids = RandomPrompt(20 + 9 * i, i);
+      request.params = Greedy(10);
+      streams.push_back(*engine->Submit(std::move(request)));
     }
-    const std::unique_ptr<Session> first = engine->NewSession();
-    const std::unique_ptr<Session> second = engine->NewSession();
-    std::vector<TokenId> first_tokens = prompts[0];
-    std::vector<TokenId> second_tokens = prompts[1];
-    for (uint32_t turn = 0; turn < 3; ++turn) {
-      EXPECT_EQ(run(*first, first_tokens, turn), alone[turn]);
-      EXPECT_EQ(run(*second, second_tokens, turn), alone[3 + turn]);
-      ExpectSound(*engine);
+    for (uint32_t i = 0; i < 8; ++i) {
+      const RequestOutput output = streams[i]->Finish();
+      EXPECT_EQ(BitsOf(output.outputs.front().logprobs),
+                BitsAlone(RandomPrompt(20 + 9 * i, i), Greedy(10)))
+          << "request " << i << ", mode " << static_cast<int>(mode);
     }
+    EXPECT_EQ(engine->stats().num_running, 0u);
+    ExpectSound(*engine);
   }
 }
 
-TEST(SessionTest, WithoutACacheNothingIsReused) {
-  EngineOptions options = TinyOptions();
-  options.cache.mode = KvCacheMode::kNone;
-  const std::unique_ptr<Engine> engine = MakeEngine(options);
-  const std::unique_ptr<Session> session = engine->NewSession();
-  MustGenerate(session->Generate(RandomPrompt(40), Greedy(2)));
-
-  EXPECT_EQ(session->Generate(RandomPrompt(40), Greedy(2))->num_cached_tokens, 0);
-  ExpectSound(*engine);
-}
-
-TEST(SessionTest, AnAbortedTurnLeavesAPrefixThatCanBeReused) {
-  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
-  const std::unique_ptr<Session> session = engine->NewSession();
-  MustGenerate(
-      session->Generate(RandomPrompt(40), Greedy(20), [](const RequestDelta&) { return false; }));
-  ExpectSound(*engine);
-  const Result<RequestOutput> next = session->Generate(RandomPrompt(40), Greedy(5));
-
-  EXPECT_EQ(next->num_cached_tokens, 39);
-  EXPECT_EQ(BitsOf(MustGenerate(next).logprobs),
-            BitsOf(MustGenerate(engine->Generate(RandomPrompt(40), Greedy(5))).logprobs));
-}
-
-TEST(SessionTest, ARefusedRequestLeavesTheSessionAsItWas) {
-  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
-  const std::unique_ptr<Session> session = engine->NewSession();
-  MustGenerate(session->Generate(RandomPrompt(40), Greedy(2)));
-  EXPECT_FALSE(session->Generate({}, Greedy(2)).ok());
-  EXPECT_FALSE(session->Generate({-1}, Greedy(2)).ok());
-
-  EXPECT_EQ(session->Generate(RandomPrompt(40), Greedy(2))->num_cached_tokens, 39);
-}
-
-// A pool of one context, 64 tokens in 4 blocks.
-class FullPoolTest : public ::testing::TestWithParam<KvCacheMode> {
- protected:
-  void SetUp() override {
+TEST(ManyRequestsTest, APoolThatIsTooSmallForAllPreemptsAndGivesTheSameBits) {
+  for (const int64_t swap_bytes : {int64_t{0}, int64_t{1} << 20}) {
     EngineOptions options = TinyOptions();
     options.model.max_model_len = 64;
-    options.cache.mode = GetParam();
-    engine_ = MakeEngine(options);
-    ASSERT_NE(engine_, nullptr);
-    ASSERT_EQ(engine_->memory_plan().kv_num_blocks, 4);
+    options.cache.kv_cache_memory_bytes = 64 * 1024;  // one context: 4 blocks
+    options.cache.swap_space_bytes = swap_bytes;
+    options.scheduler.check_integrity = true;
+    const std::unique_ptr<Engine> engine = MakeEngine(options);
+    std::vector<std::unique_ptr<RequestStream>> streams;
+    for (uint32_t i = 0; i < 4; ++i) {
+      Request request;
+      request.prompt_token_ids = RandomPrompt(12, i);
+      request.params = Greedy(40);
+      streams.push_back(*engine->Submit(std::move(request)));
+    }
+    int32_t num_preemptions = 0;
+    for (uint32_t i = 0; i < 4; ++i) {
+      const RequestOutput output = streams[i]->Finish();
+      num_preemptions += output.num_preemptions;
+      EXPECT_EQ(BitsOf(output.outputs.front().logprobs),
+                BitsAlone(RandomPrompt(12, i), Greedy(40)));
+    }
+    EXPECT_GT(num_preemptions, 0);
+    ExpectSound(*engine);
   }
-
-  std::unique_ptr<Engine> engine_;
-};
-
-TEST_P(FullPoolTest, ASecondSessionThatFindsNoRoomGetsAStatusAndMayTryAgain) {
-  const std::vector<uint32_t> alone =
-      BitsOf(MustGenerate(engine_->Generate(RandomPrompt(40, 2), Greedy(8))).logprobs);
-  std::unique_ptr<Session> holder = engine_->NewSession();
-  MustGenerate(holder->Generate(RandomPrompt(40), Greedy(8)));
-  const std::unique_ptr<Session> session = engine_->NewSession();
-
-  const Result<RequestOutput> refused = session->Generate(RandomPrompt(40, 2), Greedy(8));
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
-  EXPECT_THAT(refused.status().message(), HasSubstr("kv_cache_memory_bytes"));
-  ExpectSound(*engine_);
-
-  holder.reset();
-  ExpectSound(*engine_);
-  EXPECT_EQ(BitsOf(MustGenerate(session->Generate(RandomPrompt(40, 2), Greedy(8))).logprobs),
-            alone);
-  ExpectSound(*engine_);
 }
 
-TEST_P(FullPoolTest, TheHolderGoesOnAfterTheOtherWasRefused) {
-  std::vector<TokenId> prompt = RandomPrompt(40);
-  const std::unique_ptr<Session> holder = engine_->NewSession();
-  const CompletionOutput first = MustGenerate(holder->Generate(prompt, Greedy(8)));
-  EXPECT_FALSE(engine_->NewSession()->Generate(RandomPrompt(40, 2), Greedy(8)).ok());
-
-  const Result<RequestOutput> second = holder->Generate(Joined(prompt, first.token_ids), Greedy(8));
-  EXPECT_EQ(MustGenerate(second).token_ids.size(), 8u);
-  EXPECT_EQ(second->num_cached_tokens, 47);
-  ExpectSound(*engine_);
+TEST(ManyRequestsTest, AStreamThatIsDroppedEndsItsRequest) {
+  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
+  Request request;
+  request.prompt_token_ids = RandomPrompt(40);
+  request.params = Greedy(400);
+  Result<std::unique_ptr<RequestStream>> stream = engine->Submit(request);
+  ASSERT_TRUE((*stream)->Next().has_value());
+  stream->reset();
+  // Runs after the abort that the dropped stream has handed in.
+  ExpectSound(*engine);
+  EXPECT_EQ(engine->stats().cache.num_blocks_in_use, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, FullPoolTest,
-                         ::testing::Values(KvCacheMode::kPaged, KvCacheMode::kContiguous));
+TEST(ManyRequestsTest, EveryCompletionHasItsOwnDrawsAndThePromptIsCountedOnce) {
+  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
+  SamplingParams params = Greedy(12);
+  params.temperature = 1.0f;
+  params.seed = 7;
+  params.n = 3;
+  const Result<RequestOutput> together = engine->Generate(RandomPrompt(37), params);
+  ASSERT_TRUE(together.ok()) << together.status().message();
+  ASSERT_EQ(together->outputs.size(), 3u);
+  for (int32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(together->outputs[static_cast<size_t>(i)].index, i);
+    EXPECT_EQ(together->outputs[static_cast<size_t>(i)].token_ids.size(), 12u);
+  }
+  EXPECT_NE(together->outputs[0].token_ids, together->outputs[1].token_ids);
+  EXPECT_NE(together->outputs[1].token_ids, together->outputs[2].token_ids);
+  EXPECT_EQ(engine->stats().num_prompt_tokens, 37u);
 
-TEST(SessionTest, APoolThatFillsUpWhileGeneratingIsAStatusAndTheEngineGoesOn) {
+  params.n = 1;
+  const CompletionOutput alone = MustGenerate(engine->Generate(RandomPrompt(37), params));
+  EXPECT_EQ(alone.token_ids, together->outputs[0].token_ids);
+}
+
+TEST(ManyRequestsTest, MoreCompletionsThanMayRunAreRefusedWithBothFigures) {
   EngineOptions options = TinyOptions();
-  options.model.max_model_len = 64;
-  const std::unique_ptr<Engine> engine = MakeEngine(options);
-  std::unique_ptr<Session> holder = engine->NewSession();
-  MustGenerate(holder->Generate(RandomPrompt(20), Greedy(2)));  // 2 of 4 blocks
-  const std::unique_ptr<Session> session = engine->NewSession();
-
-  const Result<RequestOutput> result = session->Generate(RandomPrompt(20, 2), Greedy(30));
+  options.scheduler.max_num_seqs = 2;
+  SamplingParams params = Greedy(4);
+  params.n = 3;
+  const Result<RequestOutput> result = MakeEngine(options)->Generate(RandomPrompt(5), params);
   ASSERT_FALSE(result.ok());
-  EXPECT_EQ(result.status().code(), StatusCode::kResourceExhausted);
-  ExpectSound(*engine);
-  holder.reset();
-  const Result<RequestOutput> again = session->Generate(RandomPrompt(20, 2), Greedy(30));
-  EXPECT_EQ(again->num_cached_tokens, 19);
-  EXPECT_EQ(MustGenerate(again).token_ids.size(), 30u);
-  ExpectSound(*engine);
+  EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(result.status().message(), AllOf(HasSubstr("3"), HasSubstr("max_num_seqs allows 2")));
 }
 
 // --- Text ------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ class Planner {
   Planner(const PlanInputs& inputs, const CacheOptions& options)
       : inputs_(inputs),
         limit_bytes_(ShareOf(inputs.memory_bytes, options.gpu_memory_utilization)),
+        swap_bytes_(options.swap_space_bytes),
         dtype_(StorageOf(options.dtype)) {
     spec_.num_layers = inputs.config.num_layers;
     spec_.num_kv_heads = inputs.config.num_kv_heads;
@@ -56,9 +57,11 @@ class Planner {
   Status Validate() const { return spec_.Validate(); }
   int64_t BytesPerBlock() const { return spec_.BytesPerBlock().value_or(INT64_MAX); }
 
-  // The bytes that are left for K and V beside everything else.
+  // Whole blocks of the swap space.
+  int64_t SwapBytes() const { return swap_bytes_ / BytesPerBlock() * BytesPerBlock(); }
+  // The bytes that are left for the block pool beside everything else.
   int64_t KvBudget(int32_t max_model_len) const {
-    return limit_bytes_ - FixedUsage(inputs_, max_model_len).total();
+    return limit_bytes_ - FixedUsage(inputs_, max_model_len).total() - SwapBytes();
   }
   bool Fits(int32_t max_model_len, std::optional<int64_t> kv_bytes) const {
     const int64_t budget = KvBudget(max_model_len);
@@ -86,9 +89,9 @@ class Planner {
     const int64_t fixed = FixedUsage(inputs_, wanted).total();
     const std::string formula = fmt::format(
         "K and V of {} tokens need {} bytes (2 x {} layers x {} KV heads x {} x {} "
-        "bytes a token, in blocks of {}), everything else {} bytes",
+        "bytes a token, in blocks of {}), the swap space {} bytes, everything else {} bytes",
         wanted, needed_kv, spec_.num_layers, spec_.num_kv_heads, spec_.head_dim,
-        spec_.bytes_per_element, spec_.block_size_tokens, fixed);
+        spec_.bytes_per_element, spec_.block_size_tokens, SwapBytes(), fixed);
     const std::string available =
         kv_bytes ? fmt::format("kv_cache_memory_bytes is {} and the memory limit {} bytes",
                                *kv_bytes, limit_bytes_)
@@ -99,15 +102,22 @@ class Planner {
 
   Result<EnginePlan> Finish(int32_t max_model_len, std::optional<int64_t> kv_bytes) const {
     const int64_t num_blocks =
-        kv_bytes ? *kv_bytes / BytesPerBlock() : spec_.NumBlocksForTokens(max_model_len);
+        kv_bytes ? *kv_bytes / BytesPerBlock() : DefaultBlocks(max_model_len);
     const Result<kvstore::KvLayout> layout = kvstore::KvLayout::Create(spec_, dtype_, num_blocks);
     if (!layout.ok()) return layout.status();
 
     EnginePlan plan;
     plan.layout = *layout;
+    if (SwapBytes() > 0) {
+      const Result<kvstore::KvLayout> swap =
+          kvstore::KvLayout::Create(spec_, dtype_, SwapBytes() / BytesPerBlock());
+      if (!swap.ok()) return swap.status();
+      plan.swap_layout = *swap;
+    }
     plan.max_model_len = max_model_len;
     plan.memory.planned = FixedUsage(inputs_, max_model_len);
-    plan.memory.planned[MemoryTag::kKvCache] = static_cast<int64_t>(layout->arena_bytes);
+    plan.memory.planned[MemoryTag::kKvCache] =
+        static_cast<int64_t>(layout->arena_bytes + plan.swap_layout.arena_bytes);
     plan.memory.limit_bytes = limit_bytes_;
     plan.memory.kv_bytes_per_token = spec_.BytesPerToken().value_or(0);
     plan.memory.kv_block_size_tokens = spec_.block_size_tokens;
@@ -117,8 +127,15 @@ class Planner {
   }
 
  private:
+  int64_t DefaultBlocks(int32_t max_model_len) const {
+    const int64_t affordable = std::min(kDefaultKvBytes, KvBudget(max_model_len)) / BytesPerBlock();
+    const int64_t context = spec_.NumBlocksForTokens(max_model_len);
+    return std::max(context, std::min(affordable, kDefaultKvContexts * context));
+  }
+
   const PlanInputs& inputs_;
   int64_t limit_bytes_;
+  int64_t swap_bytes_;
   kernels::KvDtype dtype_;
   kvcache::KvCacheSpec spec_;
 };

@@ -30,8 +30,14 @@ struct PlanInputs {
 struct EnginePlan {
   MemoryPlan memory;
   kvstore::KvLayout layout;
-  int32_t max_model_len = 0;  // tokens
+  kvstore::KvLayout swap_layout;  // num_blocks 0 = no swap space
+  int32_t max_model_len = 0;      // tokens
 };
+
+// The block pool's size where nobody has chosen one, as far as memory allows: the smaller of the
+// two, and at least one context.
+inline constexpr int64_t kDefaultKvBytes = int64_t{2} << 30;
+inline constexpr int64_t kDefaultKvContexts = 16;
 
 // Rows of logits that the engine keeps at once.
 inline constexpr int32_t kMaxLogitsRows = 16;

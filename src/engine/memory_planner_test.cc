@@ -85,23 +85,37 @@ ModelOptions MaxModelLen(int32_t tokens) {
   return options;
 }
 
-TEST(MemoryPlannerTest, AModelThatFitsGetsItsWholeContext) {
+TEST(MemoryPlannerTest, AModelThatFitsGetsRoomForSixteenWholeContexts) {
   const PlanInputs inputs = Inputs(int64_t{1} << 30);
   const EnginePlan plan = MustPlan(inputs, {}, WholeMemory());
 
   EXPECT_EQ(plan.max_model_len, 512);
   EXPECT_EQ(plan.memory.kv_bytes_per_token, kBytesPerToken);
   EXPECT_EQ(plan.memory.kv_block_size_tokens, 16);
-  EXPECT_EQ(plan.memory.kv_num_blocks, 32);
-  EXPECT_EQ(plan.memory.kv_capacity_tokens, 512);
+  EXPECT_EQ(plan.memory.kv_num_blocks, 16 * 32);
+  EXPECT_EQ(plan.memory.kv_capacity_tokens, 16 * 512);
   EXPECT_EQ(plan.memory.limit_bytes, int64_t{1} << 30);
-  EXPECT_EQ(plan.memory.planned[MemoryTag::kKvCache], 512 * kBytesPerToken);
+  EXPECT_EQ(plan.memory.planned[MemoryTag::kKvCache], 16 * 512 * kBytesPerToken);
   EXPECT_EQ(plan.memory.planned[MemoryTag::kWeights], 3000000);
   EXPECT_EQ(plan.memory.planned[MemoryTag::kTokenizer], 50000);
   EXPECT_EQ(plan.memory.planned[MemoryTag::kScratch], 16 * 1000 * 4);
-  EXPECT_EQ(plan.memory.planned.total(), FixedBytes(inputs, 512) + 512 * kBytesPerToken);
+  EXPECT_EQ(plan.memory.planned.total(), FixedBytes(inputs, 512) + 16 * 512 * kBytesPerToken);
+  EXPECT_EQ(plan.layout.num_blocks, 16 * 32);
+  EXPECT_EQ(static_cast<int64_t>(plan.layout.arena_bytes), 16 * 512 * kBytesPerToken);
+}
+
+TEST(MemoryPlannerTest, TheSwapSpaceIsPlannedAndTakenFromThePool) {
+  const PlanInputs inputs = Inputs(FixedBytes(Inputs(0), 512) + 600 * kBytesPerToken);
+  CacheOptions cache = WholeMemory();
+  cache.swap_space_bytes = 80 * kBytesPerToken + 1;  // 5 blocks of 16 tokens
+  const EnginePlan plan = MustPlan(inputs, {}, cache);
+
+  EXPECT_EQ(plan.swap_layout.num_blocks, 5);
   EXPECT_EQ(plan.layout.num_blocks, 32);
-  EXPECT_EQ(static_cast<int64_t>(plan.layout.arena_bytes), 512 * kBytesPerToken);
+  EXPECT_EQ(plan.memory.planned[MemoryTag::kKvCache], (512 + 80) * kBytesPerToken);
+
+  cache.swap_space_bytes = 96 * kBytesPerToken;
+  EXPECT_FALSE(PlanMemory(inputs, MaxModelLen(512), cache).ok());
 }
 
 TEST(MemoryPlannerTest, MoreThanTheModelsContextIsRefused) {
@@ -117,7 +131,7 @@ TEST(MemoryPlannerTest, AContextThatIsNoMultipleOfTheBlockIsRoundedUp) {
   const EnginePlan plan = MustPlan(Inputs(int64_t{1} << 30), MaxModelLen(33), WholeMemory());
 
   EXPECT_EQ(plan.max_model_len, 33);
-  EXPECT_EQ(plan.memory.kv_num_blocks, 3);
+  EXPECT_EQ(plan.memory.kv_num_blocks, 16 * 3);
 }
 
 TEST(MemoryPlannerTest, TheKvFormatSetsTheBytesOfAToken) {

@@ -58,13 +58,22 @@ kernels::PagedKvView KvStore::View(int32_t layer, std::span<const uint32_t> bloc
 }
 
 void KvStore::CopyBlock(kvcache::BlockId source, kvcache::BlockId destination) {
-  OCTAVO_CHECK(source.value() < layout_.num_blocks && destination.value() < layout_.num_blocks,
-               "this block is not in the store");
   OCTAVO_CHECK(source != destination, "a block is not copied over itself");
-  for (int32_t layer = 0; layer < layout_.spec.num_layers; ++layer) {
-    std::memcpy(arena_.data() + layout_.KeyOffset(layer, destination.value(), 0),
-                arena_.data() + layout_.KeyOffset(layer, source.value(), 0),
-                layout_.block_stride_bytes);
+  CopyBlockBetween(*this, source, *this, destination);
+}
+
+void CopyBlockBetween(const KvStore& from, kvcache::BlockId source, KvStore& to,
+                      kvcache::BlockId destination) {
+  OCTAVO_CHECK(
+      source.value() < from.layout_.num_blocks && destination.value() < to.layout_.num_blocks,
+      "this block is not in the store");
+  OCTAVO_CHECK(from.layout_.block_stride_bytes == to.layout_.block_stride_bytes &&
+                   from.layout_.spec.num_layers == to.layout_.spec.num_layers,
+               "the stores have the same geometry");
+  for (int32_t layer = 0; layer < from.layout_.spec.num_layers; ++layer) {
+    std::memcpy(to.arena_.data() + to.layout_.KeyOffset(layer, destination.value(), 0),
+                from.arena_.data() + from.layout_.KeyOffset(layer, source.value(), 0),
+                from.layout_.block_stride_bytes);
   }
 }
 

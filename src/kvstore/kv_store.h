@@ -40,11 +40,17 @@ class KvStore {
   void CopyBlock(kvcache::BlockId source, kvcache::BlockId destination);
 
  private:
+  friend void CopyBlockBetween(const KvStore&, kvcache::BlockId, KvStore&, kvcache::BlockId);
   KvStore(const KvLayout& layout, base::AlignedBuffer arena, base::MemoryReservation reservation);
 
   KvLayout layout_;
   base::AlignedBuffer arena_;  // [num_layers, num_blocks, num_kv_heads]{K, V}
   base::MemoryReservation reservation_;
 };
+
+// Copies all layers of a block of `from` over one of `to`. REQUIRES: both stores have the same
+// geometry, except for the number of blocks; the blocks are theirs.
+void CopyBlockBetween(const KvStore& from, kvcache::BlockId source, KvStore& to,
+                      kvcache::BlockId destination);
 
 }  // namespace octavo::kvstore

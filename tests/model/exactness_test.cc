@@ -197,13 +197,13 @@ TEST_F(ExactnessTest, AReusedPrefixGivesTheSameBits) {
 
   for (size_t shared : {size_t{1}, size_t{15}, size_t{16}, size_t{17}, size_t{257},
                         kPromptTokens - 1, kPromptTokens}) {
-    const std::unique_ptr<Session> session = engine->NewSession();
+    engine->ResetPrefixCache();
     std::vector<TokenId> first(request.prompt.begin(),
                                request.prompt.begin() + static_cast<std::ptrdiff_t>(shared));
     first.push_back(11);  // what follows the shared part is different
-    ASSERT_TRUE(session->Generate(first, request.params).ok());
+    ASSERT_TRUE(engine->Generate(first, request.params).ok());
 
-    const Result<RequestOutput> warm = session->Generate(request.prompt, request.params);
+    const Result<RequestOutput> warm = engine->Generate(request.prompt, request.params);
 
     EXPECT_EQ(OutcomeOf(warm), cold) << shared << " shared tokens";
     EXPECT_EQ(warm->num_cached_tokens, static_cast<int32_t>(std::min(shared, kPromptTokens - 1)));

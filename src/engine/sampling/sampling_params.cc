@@ -9,6 +9,8 @@
 namespace octavo {
 namespace {
 
+constexpr int32_t kMaxCompletions = 128;
+
 constexpr size_t kMaxStopStrings = 64;
 
 // Written so that a NaN is outside of every range.
@@ -173,6 +175,10 @@ Status CheckEnd(const SamplingParams& params, int32_t vocab_size) {
 }  // namespace
 
 Status SamplingParams::Validate(int32_t vocab_size) const {
+  if (n < 1 || n > kMaxCompletions) {
+    return Status::InvalidArgument(
+        fmt::format("n is {}, but must be in [1, {}]", n, kMaxCompletions));
+  }
   if (Status s = CheckChoice(*this); !s.ok()) return s;
   if (Status s = CheckHistory(*this, vocab_size); !s.ok()) return s;
   if (Status s = CheckEnd(*this, vocab_size); !s.ok()) return s;

@@ -1,0 +1,37 @@
+#pragma once
+
+// Purpose:    what an engine is doing, and what it has done since it was made.
+// Ownership:  plain values.
+// Threading:  plain data; a snapshot is of one moment between two steps.
+// Invariants: counters never fall; a token, a hit or an end is counted once.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "octavo/kvcache/kv_cache_stats.h"
+
+namespace octavo {
+
+struct EngineStats {
+  // Now.
+  uint32_t num_running = 0;  // sequences
+  uint32_t num_waiting = 0;
+  uint32_t num_swapped = 0;  // of the waiting
+  uint32_t num_swap_blocks = 0;
+  uint32_t num_free_swap_blocks = 0;
+
+  // Since the start.
+  uint64_t num_steps = 0;
+  uint64_t num_prompt_tokens = 0;      // of admitted requests, each once
+  uint64_t num_cached_tokens = 0;      // of them, found in the cache
+  uint64_t num_computed_tokens = 0;    // rows of all steps, recomputed ones too
+  uint64_t num_generation_tokens = 0;  // chosen
+  uint64_t num_preemptions_recompute = 0;
+  uint64_t num_preemptions_swap = 0;
+  std::array<uint64_t, 5> num_finished{};  // requests, by FinishReason of their first completion
+
+  kvcache::KvCacheStats cache;
+};
+
+}  // namespace octavo
