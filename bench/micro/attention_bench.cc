@@ -23,6 +23,7 @@ constexpr int64_t kKvHeads = 3;
 constexpr int32_t kGroupSize = 3;
 constexpr int32_t kHeadDim = 64;
 constexpr int32_t kBlockSize = 16;
+constexpr int64_t kChunkTiles = kAttentionChunkTokens / kAttentionTileTokens;
 constexpr int64_t kHeads = kKvHeads * kGroupSize;
 constexpr size_t kHalfBytes = size_t{kBlockSize} * kHeadDim * 2;  // K or V of one head in a block
 constexpr size_t kBlockBytes = 2 * kHalfBytes * kKvHeads;
@@ -83,7 +84,7 @@ struct Workspace {
 struct Head {
   const AttentionKernels& kernels;
   PagedKvView view;
-  QueryRows rows;
+  QueryRows rows;  // all of them
   int64_t kv_head;
 };
 
@@ -96,8 +97,12 @@ void AttendRows(const Head& head, int64_t begin, int64_t end, Workspace& work, f
   for (int64_t chunk = 0; chunk * kAttentionChunkTokens < rows.first_position + end; ++chunk) {
     const int64_t first = std::max(begin, chunk * kAttentionChunkTokens - rows.first_position);
     const int64_t skipped = (first - begin) * kGroupSize * Workspace::kPartial;
-    kernels.attend_chunk(view, rows, kv_head, first, end, chunk, work.scratch.As<float>().data(),
-                         (chunk == 0 ? running : next) + skipped);
+    QueryRows seeing = rows;
+    seeing.q += first * rows.row_stride;
+    seeing.num_rows = end - first;
+    seeing.first_position += first;
+    kernels.attend_tiles(view, seeing, kv_head, {chunk * kChunkTiles, (chunk + 1) * kChunkTiles},
+                         work.scratch.As<float>().data(), (chunk == 0 ? running : next) + skipped);
     for (int64_t i = (first - begin) * kGroupSize; chunk > 0 && i < num_pairs; ++i) {
       kernels.fold_partial(running + i * Workspace::kPartial, next + i * Workspace::kPartial,
                            kHeadDim);
@@ -122,7 +127,7 @@ void Decode(benchmark::State& state, Isa isa, bool scattered) {
   const int64_t num_tokens = state.range(0);
   Layers layers(*table, kLayers, num_tokens, scattered);
   const std::vector<float> q = Queries(1);
-  const QueryRows rows{q.data(), kHeads * kHeadDim, num_tokens - 1, kGroupSize, 0.125f};
+  const QueryRows rows{q.data(), kHeads * kHeadDim, 1, num_tokens - 1, 1, kGroupSize, 0.125f};
   Workspace work;
   std::vector<float> out(kHeads * kHeadDim);
   for (auto _ : state) {
@@ -148,7 +153,8 @@ void Prefill(benchmark::State& state, Isa isa) {
   const int64_t first_position = state.range(0);
   Layers layers(*table, 1, first_position + num_rows, false);
   const std::vector<float> q = Queries(num_rows);
-  const QueryRows rows{q.data(), kHeads * kHeadDim, first_position, kGroupSize, 0.125f};
+  const QueryRows rows{q.data(), kHeads * kHeadDim, num_rows, first_position,
+                       1,        kGroupSize,        0.125f};
   Workspace work;
   std::vector<float> out(kMaxAttentionRows * kGroupSize * kHeadDim);
   for (auto _ : state) {

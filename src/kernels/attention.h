@@ -27,14 +27,23 @@ struct PagedKvView {
   KvDtype dtype;
 };
 
-// Query rows of one sequence at consecutive positions.
+// Query rows that one block table serves: rows of one sequence at consecutive positions, or rows of
+// several sequences that see the same positions of blocks that they share.
 struct QueryRows {
   const float* q;          // [num_rows, row_stride], after RoPE: head h of row r begins at
                            // q + r * row_stride + h * head_dim
   int64_t row_stride;      // elements
-  int64_t first_position;  // position of row 0
+  int64_t num_rows;        // at least 1
+  int64_t first_position;  // the last position that row 0 sees
+  int64_t position_step;   // what each further row sees more: 1 (one sequence) or 0 (several)
   int32_t group_size;      // query heads per kv head: kv head k serves heads k * group_size ..
   float scale;             // 1 / sqrt(head_dim)
+};
+
+// Tiles [begin, end) of one chunk, counted from position 0.
+struct TileSpan {
+  int64_t begin;
+  int64_t end;
 };
 
 // What one chunk leaves for one (row, head): [kPartialHeader + head_dim] floats: m, then padding to
@@ -46,20 +55,21 @@ struct AttentionKernels {
   // Stores K and V of one token (all kv heads; k, v: [num_kv_heads * head_dim]) at `position`.
   void (*store_kv)(const PagedKvView& view, int64_t position, int64_t num_kv_heads, const float* k,
                    const float* v);
-  // Attends rows [row_begin, row_end) x the group's heads to chunk `chunk` (positions [256 chunk,
-  // 256 chunk + 256)) of kv head `kv_head`. partials: [row_end - row_begin, group_size,
-  // PartialFloats(head_dim)], 64-byte aligned. REQUIRES: every row sees at least one position of
-  // the chunk (row_begin's position >= 256 * chunk); (row_end - row_begin) <= kMaxAttentionRows.
-  // `scratch` holds AttentionScratchFloats(head_dim) floats, 64-byte aligned.
-  void (*attend_chunk)(const PagedKvView& view, const QueryRows& rows, int64_t kv_head,
-                       int64_t row_begin, int64_t row_end, int64_t chunk, float* scratch,
-                       float* partials);
+  // Attends all rows x the group's heads to the tiles of one chunk, as far as each row sees them;
+  // the states begin anew at a chunk's first tile, and go on from `partials` at any other. A tile is
+  // read once for all rows (and unpacked once for each kAttentionPassPairs pairs of a row and a
+  // head). partials: [num_rows, group_size, PartialFloats(head_dim)], 64-byte aligned. REQUIRES: row
+  // 0 sees at least one position of the first tile. `scratch` holds
+  // AttentionScratchFloats(head_dim) floats, 64-byte aligned.
+  void (*attend_tiles)(const PagedKvView& view, const QueryRows& rows, int64_t kv_head,
+                       TileSpan tiles, float* scratch, float* partials);
   // Folds the next chunk's partial into the running one (both [PartialFloats(head_dim)]).
   void (*fold_partial)(float* running, const float* next, int64_t head_dim);
   // out[d] = A[d] / lane tree(L).
   void (*finish)(const float* running, int64_t head_dim, float* out);
 };
 
+// Rows of a prompt that are attended together.
 inline constexpr int64_t kMaxAttentionRows = 16;
 // Pairs of a row and a head that share one unpacked tile, and the floats from one packed query to
 // the next.

@@ -112,6 +112,10 @@ class Cache {
   PagedKvView view_;
 };
 
+constexpr int64_t kChunkTiles = kAttentionChunkTokens / kAttentionTileTokens;
+
+TileSpan TilesOf(int64_t chunk) { return {chunk * kChunkTiles, (chunk + 1) * kChunkTiles}; }
+
 // Runs the rows at positions [first_position, first_position + num_rows), `rows_at_once` in a call,
 // through every chunk. q: [num_rows, num_heads * head_dim]; the result has q's shape.
 std::vector<float> Attend(const AttentionKernels& kernels, const Shape& shape, const Cache& cache,
@@ -120,8 +124,7 @@ std::vector<float> Attend(const AttentionKernels& kernels, const Shape& shape, c
   const int64_t width = int64_t{shape.num_kv_heads} * shape.group_size * shape.head_dim;
   const int64_t num_rows = std::ssize(q) / width;
   const int64_t partial_floats = PartialFloats(shape.head_dim);
-  const QueryRows rows{q.data(), width, first_position, shape.group_size,
-                       1.0f / std::sqrt(static_cast<float>(shape.head_dim))};
+  const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
   auto scratch = base::AlignedBuffer::Allocate(
       static_cast<size_t>(AttentionScratchFloats(shape.head_dim)) * sizeof(float));
   const size_t partial_bytes =
@@ -138,7 +141,10 @@ std::vector<float> Attend(const AttentionKernels& kernels, const Shape& shape, c
         std::memset(next.data(), 0xff, partial_bytes);
         float* partial = chunk == 0 ? running.As<float>().data() : next.As<float>().data();
         partial += (first - begin) * shape.group_size * partial_floats;
-        kernels.attend_chunk(cache.view(), rows, kv_head, first, end, chunk,
+        const QueryRows rows{
+            q.data() + first * width, width, end - first, first_position + first, 1,
+            shape.group_size,         scale};
+        kernels.attend_tiles(cache.view(), rows, kv_head, TilesOf(chunk),
                              scratch.As<float>().data(), partial);
         for (int64_t i = (first - begin) * shape.group_size;
              chunk > 0 && i < (end - begin) * shape.group_size; ++i) {

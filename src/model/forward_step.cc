@@ -1,7 +1,6 @@
 #include "model/forward_step.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/check.h"
 #include "kernels/arithmetic_version.h"
@@ -23,9 +22,12 @@ RowRange ColumnShare(const Linear& linear, int thread, int num_threads) {
           std::min(panels.end * quant::kPanelOutputs, outputs)};
 }
 
-float* Head(float* row, int64_t head, int64_t head_dim) { return row + head * head_dim; }
-
 }  // namespace
+
+RowRange OutputRange(const ForwardBatch& batch) {
+  if (batch.output_rows.empty()) return {0, 0};
+  return {batch.output_rows.front(), batch.output_rows.back() + 1};
+}
 
 RowRange ShareOf(int64_t total, int64_t unit, int thread, int num_threads) {
   const int64_t units = (total + unit - 1) / unit;
@@ -70,12 +72,9 @@ void ForwardStep::Run(int thread) {
   NormaliseOutputs(thread);
 }
 
-// After its K and V are stored, the last layer matters only for the rows whose hidden state is
-// wanted.
 RowRange ForwardStep::ActiveRows(int32_t layer) const {
   if (layer + 1 < config_.num_layers) return {0, num_rows_};
-  if (batch_.output_rows.empty()) return {0, 0};
-  return {batch_.output_rows.front(), batch_.output_rows.back() + 1};
+  return OutputRange(batch_);
 }
 
 void ForwardStep::Embed(int thread) {
@@ -211,124 +210,12 @@ void ForwardStep::RotateAndStore(int thread, int32_t layer) {
 
 void ForwardStep::AttentionBlock(int thread, int32_t layer, RowRange rows) {
   const LayerWeights& weights = model_.weights_->layer(layer);
-  if (rows.count() == 1) {
-    AttendSplit(thread, layer, rows.begin);
-  } else {
-    Attend(thread, layer, rows);
-  }
+  Attend(thread, layer);
   pool_.Barrier();
   const LinearInput input = Quantise(thread, workspace_.attended, config_.query_dim(), rows);
   Multiply(thread, weights.attention_output, input, rows, workspace_.projected);
   AddToResidual(thread, weights.attention_output, rows);
   pool_.Barrier();
-}
-
-// Hands out (slice, row tile, kv head) items, the costly late tiles of a prompt first.
-void ForwardStep::Attend(int thread, int32_t layer, RowRange rows) {
-  std::atomic<int64_t>& next_item = model_.next_attention_item_[static_cast<size_t>(layer)];
-  const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim)));
-  int64_t item = next_item.fetch_add(1, std::memory_order_relaxed);
-  int64_t first_item = 0;
-  int64_t first_row = 0;
-  for (const SequenceSlice& slice : batch_.slices) {
-    const RowRange active{std::max(rows.begin, first_row) - first_row,
-                          std::min(rows.end, first_row + slice.num_rows) - first_row};
-    const int64_t tiles = (std::max<int64_t>(active.count(), 0) + kernels::kMaxAttentionRows - 1) /
-                          kernels::kMaxAttentionRows;
-    const int64_t num_items = tiles * config_.num_kv_heads;
-    const kernels::PagedKvView view = store_.View(layer, slice.block_table);
-    const kernels::QueryRows queries{workspace_.query.Row(first_row), workspace_.query.stride,
-                                     slice.first_position, config_.group_size(), scale};
-    for (; item < first_item + num_items;
-         item = next_item.fetch_add(1, std::memory_order_relaxed)) {
-      const int64_t index = item - first_item;
-      const int64_t tile = tiles - 1 - index / config_.num_kv_heads;
-      const int64_t begin = active.begin + tile * kernels::kMaxAttentionRows;
-      AttendRowTile(thread, view, queries, index % config_.num_kv_heads,
-                    {begin, std::min(begin + kernels::kMaxAttentionRows, active.end)}, first_row);
-    }
-    first_item += num_items;
-    first_row += slice.num_rows;
-  }
-}
-
-// All chunks that the rows of one tile see, folded in order; a chunk that only the later rows reach
-// is computed for those.
-void ForwardStep::AttendRowTile(int thread, const kernels::PagedKvView& view,
-                                const kernels::QueryRows& queries, int64_t kv_head,
-                                RowRange slice_rows, int64_t first_row) {
-  const ThreadScratch& scratch = workspace_.thread_scratch(thread);
-  const int64_t head_dim = config_.head_dim;
-  const int64_t group = config_.group_size();
-  const int64_t partial = kernels::PartialFloats(head_dim);
-  const int64_t last_position = queries.first_position + slice_rows.end - 1;
-  for (int64_t chunk = 0; chunk * kernels::kAttentionChunkTokens <= last_position; ++chunk) {
-    const int64_t chunk_begin = chunk * kernels::kAttentionChunkTokens;
-    const int64_t begin = std::max(slice_rows.begin, chunk_begin - queries.first_position);
-    const int64_t skipped = (begin - slice_rows.begin) * group;
-    float* target = chunk == 0 ? scratch.running : scratch.partials;
-    kernels_.attention.attend_chunk(view, queries, kv_head, begin, slice_rows.end, chunk,
-                                    scratch.attention, target);
-    if (chunk == 0) continue;
-    for (int64_t i = 0; i < (slice_rows.end - begin) * group; ++i) {
-      kernels_.attention.fold_partial(scratch.running + (skipped + i) * partial,
-                                      scratch.partials + i * partial, head_dim);
-    }
-  }
-  for (int64_t row = slice_rows.begin; row < slice_rows.end; ++row) {
-    float* out = workspace_.attended.Row(first_row + row);
-    for (int64_t member = 0; member < group; ++member) {
-      const int64_t i = (row - slice_rows.begin) * group + member;
-      kernels_.attention.finish(scratch.running + i * partial, head_dim,
-                                Head(out, kv_head * group + member, head_dim));
-    }
-  }
-}
-
-// One row: the chunks of its keys are shared out among the threads, then folded in order, head by
-// head.
-void ForwardStep::AttendSplit(int thread, int32_t layer, int64_t row) {
-  int64_t first_row = 0;
-  size_t index = 0;
-  while (row >= first_row + batch_.slices[index].num_rows) {
-    first_row += batch_.slices[index++].num_rows;
-  }
-  const SequenceSlice& slice = batch_.slices[index];
-  const int64_t head_dim = config_.head_dim;
-  const int64_t group = config_.group_size();
-  const int64_t partial = kernels::PartialFloats(head_dim);
-  const int64_t position = slice.first_position + row - first_row;
-  const int64_t num_chunks = position / kernels::kAttentionChunkTokens + 1;
-  const kernels::PagedKvView view = store_.View(layer, slice.block_table);
-  const kernels::QueryRows queries{
-      workspace_.query.Row(row), workspace_.query.stride, position, config_.group_size(),
-      static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.head_dim)))};
-  const auto partials_of = [&](int64_t kv_head, int64_t chunk) {
-    return workspace_.split_partials + (chunk * config_.num_kv_heads + kv_head) * group * partial;
-  };
-
-  std::atomic<int64_t>& next_item = model_.next_attention_item_[static_cast<size_t>(layer)];
-  const int64_t num_items = num_chunks * config_.num_kv_heads;
-  for (int64_t item = next_item.fetch_add(1, std::memory_order_relaxed); item < num_items;
-       item = next_item.fetch_add(1, std::memory_order_relaxed)) {
-    const int64_t kv_head = item % config_.num_kv_heads;
-    const int64_t chunk = item / config_.num_kv_heads;
-    kernels_.attention.attend_chunk(view, queries, kv_head, 0, 1, chunk,
-                                    workspace_.thread_scratch(thread).attention,
-                                    partials_of(kv_head, chunk));
-  }
-  pool_.Barrier();
-
-  const RowRange heads = ShareOf(config_.num_heads, 1, thread, num_threads_);
-  for (int64_t head = heads.begin; head < heads.end; ++head) {
-    const int64_t offset = head % group * partial;
-    float* running = partials_of(head / group, 0) + offset;
-    for (int64_t chunk = 1; chunk < num_chunks; ++chunk) {
-      kernels_.attention.fold_partial(running, partials_of(head / group, chunk) + offset, head_dim);
-    }
-    kernels_.attention.finish(running, head_dim,
-                              Head(workspace_.attended.Row(row), head, head_dim));
-  }
 }
 
 void ForwardStep::FeedForwardBlock(int thread, int32_t layer, RowRange rows) {

@@ -11,15 +11,10 @@
 #include <cstdint>
 
 #include "kernels/kernel_table.h"
+#include "model/attention_plan.h"
 #include "model/model.h"
 
 namespace octavo::model {
-
-struct RowRange {
-  int64_t begin = 0;
-  int64_t end = 0;
-  int64_t count() const { return end - begin; }
-};
 
 // A product's input in both forms; row 0 is the first row of the range at hand.
 struct LinearInput {
@@ -40,12 +35,19 @@ class ForwardStep {
   void FeedForwardBlock(int thread, int32_t layer, RowRange rows);
   void ProjectQueryKeyValue(int thread, int32_t layer);
   void RotateAndStore(int thread, int32_t layer);
-  void Attend(int thread, int32_t layer, RowRange rows);
-  void AttendRowTile(int thread, const kernels::PagedKvView& view,
-                     const kernels::QueryRows& queries, int64_t kv_head, RowRange slice_rows,
-                     int64_t first_row);
-  void AttendSplit(int thread, int32_t layer, int64_t row);
   void NormaliseOutputs(int thread);
+
+  // In forward_attention.cc.
+  void Attend(int thread, int32_t layer);
+  void AttendPromptTile(int thread, int32_t layer, const PromptTile& tile, int64_t kv_head);
+  void AttendDecodeItem(int thread, int32_t layer, const DecodeItem& item, int64_t kv_head);
+  struct DecodeVisit;
+  void VisitTiles(const DecodeVisit& visit, RowRange rows, kernels::TileSpan tiles);
+  void FoldChunks(int thread, const AttentionPlan& plan);
+  const AttentionPlan& PlanOf(int32_t layer) const;
+  kernels::QueryRows QueriesFrom(int64_t row) const;
+  float* SplitPartial(const DecodeItem& item, int64_t kv_head, int64_t row) const;
+  float* AttendedHead(int64_t row, int64_t head) const;
 
   LinearInput Normalise(int thread, const float* weight, RowRange rows);
   LinearInput Quantise(int thread, const RowBuffer& source, int64_t width, RowRange rows);
@@ -53,6 +55,8 @@ class ForwardStep {
   void Multiply(int thread, const Linear& linear, const LinearInput& input, RowRange rows,
                 const RowBuffer& out) const;
   void AddToResidual(int thread, const Linear& linear, RowRange rows) const;
+  // After its K and V are stored, the last layer matters only for the rows whose hidden state is
+  // wanted.
   RowRange ActiveRows(int32_t layer) const;
   bool UsesInt8(const Linear& linear) const;
   bool QuantisesInput(int64_t width) const;
@@ -68,6 +72,9 @@ class ForwardStep {
   const int64_t num_rows_;
   const bool quantise_;
 };
+
+// The rows from the first output row to the last.
+RowRange OutputRange(const ForwardBatch& batch);
 
 // Thread `thread`'s part of `total` items, as even as whole units of `unit` items allow.
 RowRange ShareOf(int64_t total, int64_t unit, int thread, int num_threads);

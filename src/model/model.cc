@@ -8,10 +8,20 @@
 
 namespace octavo::model {
 
+namespace {
+
+Workspace::Shape ShapeOf(const ModelOptions& options, const base::ThreadPool& pool) {
+  return {options.max_rows, options.max_output_rows, options.max_model_len, pool.num_threads()};
+}
+
+}  // namespace
+
 Model::Model(const ModelConfig& config, const ModelOptions& options, base::ThreadPool& pool)
     : config_(config),
       options_(options),
       pool_(pool),
+      all_rows_plan_({options.max_rows, Workspace::NumSplitSlots(ShapeOf(options, pool))}),
+      output_rows_plan_({options.max_rows, Workspace::NumSplitSlots(ShapeOf(options, pool))}),
       next_attention_item_(
           std::make_unique<std::atomic<int64_t>[]>(static_cast<size_t>(config.num_layers))) {}
 
@@ -22,11 +32,7 @@ Result<std::unique_ptr<Model>> Model::Load(const formats::GgufFile& file, const 
   OCTAVO_CHECK(options.kernels != nullptr, "a kernel table must be chosen");
   std::unique_ptr<Model> model(new Model(config, options, pool));
 
-  Result<Workspace> workspace =
-      Workspace::Create(config,
-                        Workspace::Shape{options.max_rows, options.max_output_rows,
-                                         options.max_model_len, pool.num_threads()},
-                        ledger);
+  Result<Workspace> workspace = Workspace::Create(config, ShapeOf(options, pool), ledger);
   if (!workspace.ok()) return workspace.status();
   model->workspace_ = *std::move(workspace);
 
@@ -44,6 +50,12 @@ void Model::Forward(const ForwardBatch& batch, kvstore::KvStore& store) {
                    static_cast<int64_t>(batch.tokens.size()) <= options_.max_rows &&
                    static_cast<int64_t>(batch.output_rows.size()) <= options_.max_output_rows,
                "a batch within the limits that the model was loaded with");
+  const RowRange all_rows{0, static_cast<int64_t>(batch.tokens.size())};
+  const RowRange output_rows = OutputRange(batch);
+  const AttentionPlan::Split split{store.layout().spec.block_size_tokens, config_.num_kv_heads,
+                                   pool_.num_threads()};
+  all_rows_plan_.Build(batch, all_rows, split);
+  if (output_rows.count() < all_rows.count()) output_rows_plan_.Build(batch, output_rows, split);
   ForwardStep step(*this, batch, store);
   pool_.Run([&step](int thread) { step.Run(thread); });
 }

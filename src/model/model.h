@@ -19,6 +19,7 @@
 #include "formats/gguf_file.h"
 #include "kernels/kernel_table.h"
 #include "kvstore/kv_store.h"
+#include "model/attention_plan.h"
 #include "model/forward_batch.h"
 #include "model/model_config.h"
 #include "model/model_weights.h"
@@ -69,6 +70,8 @@ class Model {
   std::unique_ptr<ModelWeights> weights_;
   std::unique_ptr<RopeFrequencies> rope_;
   Workspace workspace_;
+  AttentionPlan all_rows_plan_;     // of the layers that compute every row
+  AttentionPlan output_rows_plan_;  // of the last layer, where it computes fewer
   std::unique_ptr<std::atomic<int64_t>[]>
       next_attention_item_;  // [num_layers]: work handed out so far
 };

@@ -126,21 +126,22 @@ void AttendTile(const PagedKvView& view, int64_t kv_head, const float* q, float 
   *state.max = max;
 }
 
-void AttendChunk(const PagedKvView& view, const QueryRows& rows, int64_t kv_head, int64_t row_begin,
-                 int64_t row_end, int64_t chunk, float* /*scratch*/, float* partials) {
-  OCTAVO_DCHECK(rows.first_position + row_begin >= chunk * kAttentionChunkTokens,
-                "a row sees nothing of the chunk");
+void AttendTiles(const PagedKvView& view, const QueryRows& rows, int64_t kv_head, TileSpan tiles,
+                 float* /*scratch*/, float* partials) {
+  OCTAVO_DCHECK(rows.first_position >= tiles.begin * kTile, "a row sees nothing of the tiles");
   const int64_t head_dim = view.head_dim;
-  const int64_t chunk_begin = chunk * kAttentionChunkTokens;
-  for (int64_t row = row_begin; row < row_end; ++row) {
-    const int64_t num_visible = rows.first_position + row + 1;
-    const int64_t end = std::min<int64_t>(chunk_begin + kAttentionChunkTokens, num_visible);
+  const bool begins = tiles.begin * kTile % kAttentionChunkTokens == 0;
+  for (int64_t row = 0; row < rows.num_rows; ++row) {
+    const int64_t num_visible = rows.first_position + row * rows.position_step + 1;
+    const int64_t end = std::min<int64_t>(tiles.end * kTile, num_visible);
     for (int64_t g = 0; g < rows.group_size; ++g) {
       const int64_t head = kv_head * rows.group_size + g;
-      std::fill_n(partials, PartialFloats(head_dim), 0.0f);
       const Partial state(partials);
-      *state.max = kMinusInfinity;
-      for (int64_t first = chunk_begin; first < end; first += kTile) {
+      if (begins) {
+        std::fill_n(partials, PartialFloats(head_dim), 0.0f);
+        *state.max = kMinusInfinity;
+      }
+      for (int64_t first = tiles.begin * kTile; first < end; first += kTile) {
         AttendTile(view, kv_head, rows.q + row * rows.row_stride + head * head_dim, rows.scale,
                    {first, std::min(kTile, end - first)}, state);
       }
@@ -168,7 +169,7 @@ void Finish(const float* running, int64_t head_dim, float* out) {
 
 }  // namespace
 
-AttentionKernels ReferenceAttention() { return {StoreKv, AttendChunk, FoldPartial, Finish}; }
+AttentionKernels ReferenceAttention() { return {StoreKv, AttendTiles, FoldPartial, Finish}; }
 
 }  // namespace octavo::kernels
 

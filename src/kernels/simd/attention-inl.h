@@ -1,6 +1,6 @@
 // Attention and the storage of K and V, one instruction set at a time; equal to
-// reference/attention.cc bit for bit. One row reads K and V from their blocks as they are stored;
-// more rows unpack each tile once and reuse it.
+// reference/attention.cc bit for bit. A few queries read K and V from their blocks as they are
+// stored; more of them unpack each tile once and reuse it.
 
 #include "kernels/simd/attention_tile-inl.h"
 
@@ -12,7 +12,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int kPassPairs = kAttentionPassPairs;
-// Up to this many heads of one row read the stored K and V; above it unpacking a tile pays.
+// Up to this many pairs read the stored K and V; above it unpacking a tile pays.
 constexpr int kMaxDirectPairs = 8;
 
 // Where the K and V of one kv head lie in the blocks.
@@ -141,13 +141,14 @@ HWY_INLINE void ForEachBatch(int num_pairs, const Function& function) {
   }
 }
 
-// Some pairs of one attend_chunk call: at most kPassPairs, in the order of their rows.
+// Some pairs of one attend_tiles call: at most kPassPairs, in the order of their rows.
 struct Pass {
   const QueryRows& rows;
   int64_t kv_head;
   int64_t head_dim;
-  int64_t chunk_begin;  // position
-  int64_t first_pair;   // counted from row 0 of `rows`
+  int64_t begin;       // the tiles' first position
+  int64_t end;         // and the one after their last
+  int64_t first_pair;  // counted from row 0 of `rows`
   int num_pairs;
   float* q;         // [num_pairs][kQueryStride]
   float* scores;    // [num_pairs][32]
@@ -158,8 +159,10 @@ struct Pass {
     const int64_t head = kv_head * rows.group_size + (first_pair + pair) % rows.group_size;
     return rows.q + RowOf(pair) * rows.row_stride + head * head_dim;
   }
-  // The position of the pair's row.
-  int64_t PositionOf(int pair) const { return rows.first_position + RowOf(pair); }
+  // The last position that the pair's row sees.
+  int64_t PositionOf(int pair) const {
+    return rows.first_position + RowOf(pair) * rows.position_step;
+  }
 };
 
 void PackQueries(const Pass& pass) {
@@ -185,7 +188,23 @@ void AddValues(const TileInput<Element>& input, const int* num_visible, const fl
   }
 }
 
-// Attends the pairs of `pass` to its chunk. tiles.Get(position) gives a tile; if Tiles::kPrefetch
+// The states of the pairs: none yet at a chunk's first tile, else as the partials have them.
+void BeginStates(const Pass& pass, SoftmaxState<kPassPairs>& state) {
+  state.num_pairs = pass.num_pairs;
+  state.scale = pass.rows.scale;
+  state.partial_stride = PartialFloats(pass.head_dim);
+  for (float& max : state.max) max = -std::numeric_limits<float>::infinity();
+  if (pass.begin % kAttentionChunkTokens == 0) {
+    std::memset(pass.partials, 0,
+                static_cast<size_t>(pass.num_pairs * state.partial_stride) * sizeof(float));
+    return;
+  }
+  for (int pair = 0; pair < pass.num_pairs; ++pair) {
+    state.max[pair] = pass.partials[pair * state.partial_stride];
+  }
+}
+
+// Attends the pairs of `pass` to its tiles. tiles.Get(position) gives a tile; if Tiles::kPrefetch
 // the next one is asked for early.
 template <class Tiles>
 void AttendPass(const Pass& pass, const Tiles& tiles) {
@@ -193,24 +212,19 @@ void AttendPass(const Pass& pass, const Tiles& tiles) {
   constexpr int kLargest = Tiles::kPrefetch ? HWY_MIN(kMaxBatch, kMaxDirectPairs) : kMaxBatch;
   const int64_t stride = PartialFloats(pass.head_dim);
   SoftmaxState<kPassPairs> state;
-  state.num_pairs = pass.num_pairs;
-  state.scale = pass.rows.scale;
-  state.partial_stride = stride;
-  for (float& max : state.max) max = -std::numeric_limits<float>::infinity();
-  int limits[kPassPairs];  // positions of the chunk that a pair sees
+  BeginStates(pass, state);
+  int limits[kPassPairs];  // positions of the tiles that a pair sees
   for (int pair = 0; pair < pass.num_pairs; ++pair) {
-    limits[pair] = static_cast<int>(
-        HWY_MIN(kAttentionChunkTokens, pass.PositionOf(pair) + 1 - pass.chunk_begin));
+    limits[pair] = static_cast<int>(HWY_MIN(pass.end, pass.PositionOf(pair) + 1) - pass.begin);
   }
-  std::memset(pass.partials, 0, static_cast<size_t>(pass.num_pairs * stride) * sizeof(float));
   PackQueries(pass);
 
   const int64_t last = pass.PositionOf(pass.num_pairs - 1);
   const int end = limits[pass.num_pairs - 1];
-  TileView<Element> tile = tiles.Get(pass.chunk_begin);
+  TileView<Element> tile = tiles.Get(pass.begin);
   for (int offset = 0; offset < end; offset += kTile) {
     // The tile to prefetch may be the next chunk's first: another call will want it soon.
-    const int64_t first = pass.chunk_begin + offset;
+    const int64_t first = pass.begin + offset;
     TileView<Element> next_tile = tile;
     const TileView<Element>* next = nullptr;
     if (Tiles::kPrefetch && first + kTile <= last) {
@@ -262,36 +276,33 @@ struct UnpackedTiles {
   float* scratch;
 };
 
-// The arguments of attend_chunk.
-struct ChunkCall {
+// The arguments of attend_tiles.
+struct TilesCall {
   const PagedKvView& view;
   const QueryRows& rows;
   int64_t kv_head;
-  int64_t row_begin;
-  int64_t row_end;
-  int64_t chunk;
+  TileSpan tiles;
   float* scratch;
   float* partials;
 };
 
 template <class Element>
-void AttendChunkOf(const ChunkCall& call) {
+void AttendTilesOf(const TilesCall& call) {
   const int64_t head_dim = call.view.head_dim;
-  const int64_t group_size = call.rows.group_size;
   const PagedHead<Element> head(call.view, call.kv_head);
   const bool whole_halves = call.view.block_size_tokens >= kLanes;
-  const bool direct =
-      whole_halves && call.row_end - call.row_begin == 1 && group_size <= kMaxDirectPairs;
+  const int64_t end_pair = call.rows.num_rows * call.rows.group_size;
+  const bool direct = whole_halves && end_pair <= kMaxDirectPairs;
   float* const q = call.scratch + 2 * kTile * head_dim;
   float* const scores = q + kPassPairs * kQueryStride;
   float* partials = call.partials;
-  const int64_t end_pair = call.row_end * group_size;
-  for (int64_t pair = call.row_begin * group_size; pair < end_pair; pair += kPassPairs) {
+  for (int64_t pair = 0; pair < end_pair; pair += kPassPairs) {
     const int num_pairs = static_cast<int>(HWY_MIN(kPassPairs, end_pair - pair));
     const Pass pass{.rows = call.rows,
                     .kv_head = call.kv_head,
                     .head_dim = head_dim,
-                    .chunk_begin = call.chunk * kAttentionChunkTokens,
+                    .begin = call.tiles.begin * kTile,
+                    .end = call.tiles.end * kTile,
                     .first_pair = pair,
                     .num_pairs = num_pairs,
                     .q = q,
@@ -309,14 +320,13 @@ void AttendChunkOf(const ChunkCall& call) {
   }
 }
 
-void AttendChunk(const PagedKvView& view, const QueryRows& rows, int64_t kv_head, int64_t row_begin,
-                 int64_t row_end, int64_t chunk, float* scratch, float* partials) {
-  OCTAVO_DCHECK(rows.first_position + row_begin >= chunk * kAttentionChunkTokens,
-                "a row sees nothing of the chunk");
-  const auto attend = view.dtype == KvDtype::kFloat32   ? AttendChunkOf<float>
-                      : view.dtype == KvDtype::kFloat16 ? AttendChunkOf<hwy::float16_t>
-                                                        : AttendChunkOf<hwy::bfloat16_t>;
-  attend({view, rows, kv_head, row_begin, row_end, chunk, scratch, partials});
+void AttendTiles(const PagedKvView& view, const QueryRows& rows, int64_t kv_head, TileSpan tiles,
+                 float* scratch, float* partials) {
+  OCTAVO_DCHECK(rows.first_position >= tiles.begin * kTile, "a row sees nothing of the tiles");
+  const auto attend = view.dtype == KvDtype::kFloat32   ? AttendTilesOf<float>
+                      : view.dtype == KvDtype::kFloat16 ? AttendTilesOf<hwy::float16_t>
+                                                        : AttendTilesOf<hwy::bfloat16_t>;
+  attend({view, rows, kv_head, tiles, scratch, partials});
 }
 
 using StoreTag = HWY_CAPPED(float, 8);
@@ -402,7 +412,7 @@ void Finish(const float* running, int64_t head_dim, float* out) {
 
 }  // namespace
 
-constexpr AttentionKernels kAttention{StoreKv, AttendChunk, FoldPartial, Finish};
+constexpr AttentionKernels kAttention{StoreKv, AttendTiles, FoldPartial, Finish};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace octavo::kernels
