@@ -1,0 +1,339 @@
+// The exactness law with many requests at once, on the real model: 40 mixed requests give the same
+// ids and log-probabilities whatever shares the machine with them (docs/contracts/exactness.md).
+// Each factor alone, then an array of configurations in which every pair of levels of every two
+// factors meets; OCTAVO_FULL_MATRIX=1 runs the whole product.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/environment.h"
+#include "octavo/engine.h"
+#include "support/test_model.h"
+
+namespace octavo::testing {
+namespace {
+
+constexpr size_t kNumRequests = 40;
+constexpr int32_t kMaxModelLen = 1600;
+
+// --- What is asked ---------------------------------------------------------------------------
+
+// Prompts of 1 to 1,500 tokens. Three of four begin like others: with one of two long texts, to a
+// length that is theirs; the rest share nothing. Every fifth wants three completions.
+std::vector<Request> MakeRequests(int32_t vocab_size) {
+  const size_t lengths[] = {1,  2,  3,   15,  16,  17,  31,  32,  33,  47,  48,  63,  64,  65,
+                            80, 96, 100, 127, 128, 129, 150, 200, 255, 256, 257, 300, 400, 1500};
+  std::mt19937 random(20);
+  std::uniform_int_distribution<TokenId> ids(1000, vocab_size - 1000);
+  std::array<std::vector<TokenId>, 2> texts;
+  for (std::vector<TokenId>& text : texts) {
+    for (int i = 0; i < 1600; ++i) text.push_back(ids(random));
+  }
+  std::vector<Request> requests(kNumRequests);
+  for (size_t i = 0; i < kNumRequests; ++i) {
+    Request& request = requests[i];
+    const size_t length = lengths[i * 11 % std::size(lengths)];
+    const size_t shared = i % 4 == 3 ? 0 : length - length / (2 + i % 5);
+    const std::vector<TokenId>& text = texts[i % 2];
+    request.prompt_token_ids.assign(text.begin(), text.begin() + static_cast<long>(shared));
+    while (request.prompt_token_ids.size() < length) {
+      request.prompt_token_ids.push_back(ids(random));
+    }
+    request.params.temperature = i % 2 == 0 ? 0.0f : 0.8f;
+    request.params.seed = 100 + i;
+    request.params.top_p = i % 3 == 0 ? 0.9f : 1.0f;
+    request.params.repetition_penalty = i % 7 == 0 ? 1.2f : 1.0f;
+    request.params.n = i % 5 == 4 ? 3 : 1;
+    request.params.max_tokens = static_cast<int32_t>(3 + i * 7 % 19);
+    request.params.ignore_eos = true;
+    request.params.logprobs = 2;
+    request.params.detokenize = false;
+    if (i % 13 == 6) request.params.prompt_logprobs = 1;
+  }
+  return requests;
+}
+
+// Blocks of 16 that all requests hold when nothing is shared.
+int64_t DemandTokens(const std::vector<Request>& requests) {
+  int64_t tokens = 0;
+  for (const Request& request : requests) {
+    tokens += static_cast<int64_t>(request.params.n) *
+              (static_cast<int64_t>(request.prompt_token_ids.size()) + *request.params.max_tokens);
+  }
+  return tokens;
+}
+
+using Bits = std::vector<uint32_t>;
+
+void Append(const std::vector<TokenLogprobs>& logprobs, Bits* bits) {
+  for (const TokenLogprobs& entry : logprobs) {
+    bits->push_back(static_cast<uint32_t>(entry.chosen.token_id));
+    bits->push_back(std::bit_cast<uint32_t>(entry.chosen.logprob));
+    for (const TokenLogprob& top : entry.top) {
+      bits->push_back(static_cast<uint32_t>(top.token_id));
+      bits->push_back(std::bit_cast<uint32_t>(top.logprob));
+    }
+  }
+}
+
+Bits BitsOf(const RequestOutput& output) {
+  Bits bits;
+  Append(output.prompt_logprobs, &bits);
+  for (const CompletionOutput& completion : output.outputs) {
+    bits.push_back(static_cast<uint32_t>(completion.finish_reason));
+    Append(completion.logprobs, &bits);
+  }
+  return bits;
+}
+
+// --- How it is asked -------------------------------------------------------------------------
+
+struct Factor {
+  const char* name;
+  std::vector<const char*> levels;  // the first one is the baseline's
+};
+
+enum FactorIndex { kTogether, kCache, kPool, kBudget, kBlocks, kThreads, kStorm, kWarm };
+
+const std::vector<Factor>& Factors() {
+  static const std::vector<Factor> factors = {
+      {"requests", {"alone", "together"}},
+      {"prefix cache", {"off", "on"}},
+      {"pool", {"100 %", "50 %", "50 % swap", "20 %", "20 % swap"}},
+      {"budget", {"256", "32", "2048"}},
+      {"block size", {"16", "8", "32"}},
+      {"threads", {"2", "1", "3"}},
+      {"abort storm", {"none", "before and between"}},
+      {"round", {"cold", "warm"}},
+  };
+  return factors;
+}
+
+using Configuration = std::vector<int>;  // a level for each factor
+
+std::string NameOf(const Configuration& configuration) {
+  std::string name;
+  for (size_t f = 0; f < configuration.size(); ++f) {
+    const Factor& factor = Factors()[f];
+    name += std::string(f == 0 ? "" : ", ") + factor.name + " " +
+            factor.levels[static_cast<size_t>(configuration[f])];
+  }
+  return name;
+}
+
+EngineOptions OptionsOf(const Configuration& configuration, int64_t demand_tokens) {
+  constexpr int64_t kBytesPerToken = 23040;  // of the default model in float16
+  const int budgets[] = {256, 32, 2048};
+  const int block_sizes[] = {16, 8, 32};
+  const int threads[] = {2, 1, 3};
+  const int shares[] = {100, 50, 50, 20, 20};
+  const int pool = configuration[kPool];
+  EngineOptions options;
+  options.model.path = *DefaultModelPath();
+  options.model.max_model_len = kMaxModelLen;
+  options.cache.enable_prefix_caching = configuration[kCache] == 1;
+  // A third of the demand on top: the last block of each sequence is not full.
+  options.cache.kv_cache_memory_bytes =
+      std::max(demand_tokens * 4 / 3 * shares[pool] / 100, int64_t{kMaxModelLen} + 32) *
+      kBytesPerToken;
+  options.cache.swap_space_bytes = pool == 2 || pool == 4 ? demand_tokens * kBytesPerToken : 0;
+  options.cache.block_size = block_sizes[configuration[kBlocks]];
+  options.scheduler.max_num_batched_tokens = budgets[configuration[kBudget]];
+  options.scheduler.check_integrity = true;
+  options.device.threads = threads[configuration[kThreads]];
+  return options;
+}
+
+// Requests like the measured ones that are aborted in all phases: queued, in the prompt, decoding.
+class AbortStorm {
+ public:
+  AbortStorm(Engine& engine, const std::vector<Request>& requests) {
+    for (size_t i = 0; i < requests.size(); i += 2) {
+      Request request = requests[i];
+      request.params.max_tokens = 200;
+      streams_.push_back(*engine.Submit(std::move(request)));
+    }
+  }
+  // Aborts every third one now; the rest when the storm is over.
+  void AbortSome() {
+    for (size_t i = next_++; i < streams_.size(); i += 3) streams_[i].reset();
+  }
+
+ private:
+  std::vector<std::unique_ptr<RequestStream>> streams_;
+  size_t next_ = 0;
+};
+
+struct Round {
+  std::vector<Bits> bits;
+  int64_t num_preemptions = 0;
+  int64_t num_cached = 0;
+};
+
+Round RunRound(Engine& engine, const std::vector<Request>& requests,
+               const Configuration& configuration) {
+  Round round;
+  const auto take = [&round](const RequestOutput& output) {
+    round.bits.push_back(BitsOf(output));
+    round.num_preemptions += output.num_preemptions;
+    round.num_cached += output.num_cached_tokens;
+  };
+  std::optional<AbortStorm> storm;
+  if (configuration[kStorm] == 1) storm.emplace(engine, requests);
+  if (configuration[kTogether] == 0) {
+    for (const Request& request : requests) {
+      take(*engine.Generate(request));
+      if (storm) storm->AbortSome();
+    }
+    return round;
+  }
+  std::vector<std::unique_ptr<RequestStream>> streams;
+  for (const Request& request : requests) streams.push_back(*engine.Submit(request));
+  if (storm) storm->AbortSome();
+  for (const auto& stream : streams) {
+    take(stream->Finish());
+    if (storm) storm->AbortSome();
+  }
+  return round;
+}
+
+class ExactnessMatrixTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!DefaultModelPath()) GTEST_SKIP() << "the default model is absent: run scripts/fetch-model";
+    requests_ = MakeRequests(49152);
+    demand_ = DemandTokens(requests_);
+    baseline_ = Run(Configuration(Factors().size(), 0)).bits;
+  }
+
+  Round Run(const Configuration& configuration) {
+    Result<std::unique_ptr<Engine>> engine = Engine::Create(OptionsOf(configuration, demand_));
+    EXPECT_TRUE(engine.ok()) << engine.status().message();
+    if (!engine.ok()) return {};
+    Round round = RunRound(**engine, requests_, configuration);
+    if (configuration[kWarm] == 1) round = RunRound(**engine, requests_, configuration);
+    const Status sound = (*engine)->CheckIntegrity();
+    EXPECT_TRUE(sound.ok()) << sound.message();
+    EXPECT_EQ((*engine)->stats().cache.num_blocks_in_use, 0u) << NameOf(configuration);
+    return round;
+  }
+
+  void ExpectSameBits(const Configuration& configuration) {
+    const Round round = Run(configuration);
+    std::printf("%s: %lld preemptions, %lld cached tokens\n", NameOf(configuration).c_str(),
+                static_cast<long long>(round.num_preemptions),
+                static_cast<long long>(round.num_cached));
+    std::fflush(stdout);
+    ASSERT_EQ(round.bits.size(), baseline_.size());
+    for (size_t i = 0; i < baseline_.size(); ++i) {
+      EXPECT_EQ(round.bits[i], baseline_[i]) << "request " << i << ": " << NameOf(configuration);
+    }
+    // A configuration that could not preempt or reuse anything would prove nothing about it.
+    if (configuration[kPool] > 0 && configuration[kTogether] == 1) {
+      num_preemptions_ += round.num_preemptions;
+    }
+    EXPECT_EQ(round.num_cached > 0, configuration[kCache] == 1) << NameOf(configuration);
+  }
+
+  std::vector<Request> requests_;
+  int64_t demand_ = 0;
+  std::vector<Bits> baseline_;
+  int64_t num_preemptions_ = 0;
+};
+
+// --- The configurations ----------------------------------------------------------------------
+
+// Rows in which every pair of levels of every two factors occurs: each row is built factor by
+// factor, with the level that meets the most pairs that are still to come.
+std::vector<Configuration> PairwiseArray() {
+  const std::vector<Factor>& factors = Factors();
+  std::set<std::array<int, 4>> missing;  // factor, level, later factor, level
+  for (int f = 0; f < static_cast<int>(factors.size()); ++f) {
+    for (int g = f + 1; g < static_cast<int>(factors.size()); ++g) {
+      for (int a = 0; a < static_cast<int>(factors[static_cast<size_t>(f)].levels.size()); ++a) {
+        for (int b = 0; b < static_cast<int>(factors[static_cast<size_t>(g)].levels.size()); ++b) {
+          missing.insert({f, a, g, b});
+        }
+      }
+    }
+  }
+  std::vector<Configuration> rows;
+  while (!missing.empty()) {
+    Configuration row(factors.size(), -1);
+    const std::array<int, 4> seed = *missing.begin();
+    row[static_cast<size_t>(seed[0])] = seed[1];
+    row[static_cast<size_t>(seed[2])] = seed[3];
+    const auto gain = [&missing](const Configuration& candidate) {
+      int pairs = 0;
+      for (const auto& [f, a, g, b] : missing) {
+        pairs += candidate[static_cast<size_t>(f)] == a && candidate[static_cast<size_t>(g)] == b;
+      }
+      return pairs;
+    };
+    for (size_t f = 0; f < factors.size(); ++f) {
+      if (row[f] >= 0) continue;
+      int best = -1;
+      Configuration chosen;
+      for (int level = 0; level < static_cast<int>(factors[f].levels.size()); ++level) {
+        Configuration candidate = row;
+        candidate[f] = level;
+        if (gain(candidate) > best) {
+          best = gain(candidate);
+          chosen = candidate;
+        }
+      }
+      row = chosen;
+    }
+    std::erase_if(missing, [&row](const std::array<int, 4>& pair) {
+      return row[static_cast<size_t>(pair[0])] == pair[1] &&
+             row[static_cast<size_t>(pair[2])] == pair[3];
+    });
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+TEST_F(ExactnessMatrixTest, EachFactorAloneGivesTheSameBits) {
+  for (size_t f = 0; f < Factors().size(); ++f) {
+    for (int level = 1; level < static_cast<int>(Factors()[f].levels.size()); ++level) {
+      Configuration configuration(Factors().size(), 0);
+      configuration[f] = level;
+      // A pool can only be short when several share it.
+      if (f == kPool) configuration[kTogether] = 1;
+      ExpectSameBits(configuration);
+    }
+  }
+  EXPECT_GT(num_preemptions_, 0);
+}
+
+TEST_F(ExactnessMatrixTest, EveryPairOfLevelsGivesTheSameBits) {
+  for (const Configuration& configuration : PairwiseArray()) ExpectSameBits(configuration);
+  EXPECT_GT(num_preemptions_, 0);
+}
+
+TEST_F(ExactnessMatrixTest, TheWholeProductGivesTheSameBits) {
+  if (!base::ReadEnvironment("OCTAVO_FULL_MATRIX")) {
+    GTEST_SKIP() << "hours long: set OCTAVO_FULL_MATRIX=1, as scripts/test --full does";
+  }
+  Configuration configuration(Factors().size(), 0);
+  while (true) {
+    ExpectSameBits(configuration);
+    size_t f = 0;
+    while (f < configuration.size() &&
+           ++configuration[f] == static_cast<int>(Factors()[f].levels.size())) {
+      configuration[f++] = 0;
+    }
+    if (f == configuration.size()) break;
+  }
+}
+
+}  // namespace
+}  // namespace octavo::testing
