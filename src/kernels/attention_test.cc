@@ -297,6 +297,84 @@ TEST(AttentionTest, BlockSizeAndPlacementDoNotChangeABit) {
   }
 }
 
+// Rows of several sequences: the tiles up to cuts.back() in the first one's cache for all of them
+// together, from each cut to the next; what follows, up to last_position, in their own caches.
+std::vector<float> AttendShared(const AttentionKernels& kernels, const Shape& shape,
+                                const std::vector<const Cache*>& caches,
+                                const std::vector<float>& q, int64_t last_position,
+                                const std::vector<int64_t>& cuts) {
+  const int64_t width = int64_t{shape.group_size} * shape.head_dim;
+  const int64_t row_floats = shape.group_size * PartialFloats(shape.head_dim);
+  const auto num_rows = std::ssize(caches);
+  auto scratch = base::AlignedBuffer::Allocate(
+      static_cast<size_t>(AttentionScratchFloats(shape.head_dim)) * sizeof(float));
+  auto partials =
+      base::AlignedBuffer::Allocate(static_cast<size_t>(num_rows * row_floats) * sizeof(float));
+  std::memset(partials.data(), 0xff, partials.size_bytes());
+  QueryRows rows{q.data(),
+                 width,
+                 num_rows,
+                 0,
+                 0,
+                 shape.group_size,
+                 1.0f / std::sqrt(static_cast<float>(shape.head_dim))};
+  for (size_t i = 1; i < cuts.size(); ++i) {
+    rows.first_position = cuts[i] * kAttentionTileTokens - 1;
+    kernels.attend_tiles(caches[0]->view(), rows, 0, {cuts[i - 1], cuts[i]},
+                         scratch.As<float>().data(), partials.As<float>().data());
+  }
+  std::vector<float> out(q.size());
+  for (int64_t row = 0; row < num_rows; ++row) {
+    float* running = partials.As<float>().data() + row * row_floats;
+    const QueryRows alone{q.data() + row * width, width,     1, last_position, 0,
+                          shape.group_size,       rows.scale};
+    kernels.attend_tiles(caches[static_cast<size_t>(row)]->view(), alone, 0,
+                         {cuts.back(), kChunkTiles}, scratch.As<float>().data(), running);
+    for (int64_t g = 0; g < shape.group_size; ++g) {
+      kernels.finish(running + g * PartialFloats(shape.head_dim), shape.head_dim,
+                     out.data() + row * width + g * shape.head_dim);
+    }
+  }
+  return out;
+}
+
+TEST(AttentionTest, SequencesThatVisitSharedTilesTogetherGiveTheBitsOfEachAlone) {
+  constexpr int64_t kLast = 200;          // within the seventh tile
+  constexpr int64_t kSharedTokens = 160;  // five tiles
+  for (const KernelTable* table : AllTables()) {
+    for (const KvDtype dtype : kDtypes) {
+      for (const int32_t block_size : {8, 16, 64}) {
+        for (const int32_t group_size : {1, 3, 8}) {
+          for (const int num_rows : {2, 17}) {
+            const Shape shape{1, group_size, 72, block_size, dtype, true};
+            // The same first tokens, then some of their own.
+            const Problem common(shape, kLast, 1, 5);
+            std::vector<Problem> problems;
+            std::vector<const Cache*> caches;
+            std::vector<float> q, expected;
+            for (int i = 0; i < num_rows; ++i) {
+              Problem& own = problems.emplace_back(shape, kLast, 1, static_cast<uint32_t>(6 + i));
+              std::copy_n(common.k.begin(), kSharedTokens * 72, own.k.begin());
+              std::copy_n(common.v.begin(), kSharedTokens * 72, own.v.begin());
+              own.cache.Fill(Reference(), own.k, own.v);
+              q.insert(q.end(), own.q.begin(), own.q.end());
+              const std::vector<float> alone = own.Run(Reference(), 1);
+              expected.insert(expected.end(), alone.begin(), alone.end());
+            }
+            for (const Problem& problem : problems) caches.push_back(&problem.cache);
+            for (const std::vector<int64_t>& cuts :
+                 {std::vector<int64_t>{0, 5}, {0, 1, 2, 3, 4, 5}, {0, 2}, {0, 3, 4}}) {
+              ASSERT_TRUE(
+                  SameBits(AttendShared(table->attention, shape, caches, q, kLast, cuts), expected))
+                  << table->name << " " << Name(shape) << " rows " << num_rows;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 // A later row's K and V may already lie in the blocks when an earlier row is computed.
 TEST(AttentionTest, KeysAfterARowNeverReachIt) {
   for (const KernelTable* table : AllTables()) {

@@ -13,9 +13,9 @@ constexpr int64_t kTile = kernels::kAttentionTileTokens;
 constexpr int64_t kChunkTiles = kernels::kAttentionChunkTokens / kTile;
 // Rows of a group that are worth a visit of their own to the tiles that the group shares, if a
 // thread would have nothing to do otherwise.
-constexpr int64_t kMinSharingRows = 16;
+constexpr int64_t kMinSharingRows = 4;
 // Items per thread that let the threads finish at about the same time.
-constexpr int64_t kItemsPerThread = 4;
+constexpr int64_t kItemsPerThread = 5;
 
 int64_t NumTiles(int64_t position) { return position / kTile + 1; }
 

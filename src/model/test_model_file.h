@@ -179,6 +179,7 @@ struct TestModelOptions {
   int32_t block_size = 16;
   int32_t num_blocks = 64;
   kernels::KvDtype kv_dtype = kernels::KvDtype::kFloat16;
+  const kernels::KernelTable* kernels = kernels::BestKernels();
 };
 
 // A model with compute threads and a store full of NaN.
@@ -187,7 +188,7 @@ class TestModel {
   TestModel(const LoadedFile& file, const TestModelOptions& options)
       : threads_(options.num_threads) {
     ModelOptions model_options;
-    model_options.kernels = kernels::BestKernels();
+    model_options.kernels = options.kernels;
     model_options.int8_products = options.int8_products;
     model_options.max_rows = options.max_rows;
     model_options.max_output_rows = options.max_rows;
