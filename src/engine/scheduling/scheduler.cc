@@ -246,7 +246,7 @@ int64_t Planner::NumBlocksToAdmit(const WaitingView& candidate, int64_t chunk) c
       limits_.static_batching ? candidate.num_tokens : NumFound(candidate) + chunk;
   const int64_t num_own = base::CeilDivide<int64_t>(num_tokens, limits_.block_size_tokens) -
                           int64_t{candidate.num_shared_blocks};
-  return std::max<int64_t>(num_own, 0) + candidate.num_idle_blocks;
+  return num_own + candidate.num_idle_blocks;
 }
 
 // Nobody can go on and nobody gets in. What keeps the first one waiting out gives way: blocks and

@@ -17,7 +17,8 @@ class Scheduler {
   // O(running + candidates), and a look at the running ones for each candidate that waits for
   // another sequence's tokens. Allocates nothing once the plan's vectors have room.
   // REQUIRES: limits.block_size_tokens > 0, limits.max_num_batched_tokens > 0; both lists are in
-  // scheduling order; capacity_tokens >= num_computed.
+  // scheduling order; capacity_tokens >= num_computed; num_cached < num_tokens, and
+  // num_shared_blocks == num_cached / block_size_tokens.
   static void Plan(const SchedulerSnapshot& snapshot, StepPlan* plan);
 };
 

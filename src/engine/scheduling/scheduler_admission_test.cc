@@ -36,8 +36,9 @@ TEST_F(SchedulerAdmissionTest, OnlyWhatTheCacheDoesNotHoldIsComputed) {
 }
 
 TEST_F(SchedulerAdmissionTest, AFullHitComputesTheLastTokenAgain) {
-  WaitingView& candidate = Wait(40);
-  candidate.num_swapped = 40;
+  snapshot_.num_available_blocks = 3;
+  WaitingView& candidate = Wait(48);
+  candidate.num_swapped = 48;
 
   EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 1}));
 }
@@ -199,6 +200,15 @@ TEST_F(SchedulerAdmissionTest, ACandidateDoesNotWaitForOneThatIsNeitherRunningNo
   candidate.depends_until = 10;
 
   EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 20}));
+}
+
+TEST_F(SchedulerAdmissionTest, ACandidateDoesNotWaitForABeamThatOnlyWaits) {
+  RunningView& target = Run(20, 20);
+  WaitingView& candidate = Wait(30);
+  candidate.depends_on = target.slot;
+  candidate.depends_until = 25;
+
+  EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 30}));
 }
 
 // ---- Static batching

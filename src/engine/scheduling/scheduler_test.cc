@@ -278,6 +278,17 @@ TEST_F(SchedulerTest, PinsYieldOnTopOfWhatTheUnitsOtherSequencesTake) {
   EXPECT_EQ(Plan().yield_pins_blocks, 2u);
 }
 
+TEST_F(SchedulerTest, NothingYieldsWhenTheUnitAlreadyTakesWhatThereIs) {
+  snapshot_.num_available_blocks = 1;
+  Run(33, 32).unit = 9;
+  Run(33, 32).unit = 9;
+
+  Plan();
+
+  EXPECT_FALSE(plan_.changes_holders());
+  EXPECT_THAT(plan_.scheduled, ElementsAre(Row{1, 1}));
+}
+
 TEST_F(SchedulerTest, OthersGiveWayBeforePinsDo) {
   snapshot_.num_available_blocks = 0;
   snapshot_.num_pinned_idle_blocks = 5;
@@ -351,6 +362,14 @@ TEST_F(SchedulerTest, ABeamThatOnlyWaitsDoesNotKeepAMoreUrgentRequestOut) {
   urgent.arrival = 5;
   urgent.priority = -1;
   Wait(20).arrival = 1;
+
+  EXPECT_EQ(Plan().preempt, 1u);
+}
+
+TEST_F(SchedulerTest, ABeamThatOnlyWaitsGivesItsSlotToAMoreUrgentRequest) {
+  snapshot_.limits.max_num_seqs = 1;
+  Run(20, 20);
+  Wait(20).priority = -1;
 
   EXPECT_EQ(Plan().preempt, 1u);
 }
