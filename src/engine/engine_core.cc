@@ -190,12 +190,14 @@ void EngineCore::NoteSpeed(double seconds) {
 // ---- Plan ----------------------------------------------------------------------------------------
 
 void EngineCore::MakePlan() {
+  snapshot_.preempted_this_round = false;
   while (true) {
     snapshot_builder_.Build(&snapshot_);
     snapshot_.seconds_per_token = seconds_per_token_;
     Scheduler::Plan(snapshot_, &plan_);
     if (plan_.preempt != kNoSlot) {
       Preempt(plan_);
+      snapshot_.preempted_this_round = true;
     } else if (plan_.yield_pins_blocks > 0) {
       cache_.YieldPins(plan_.yield_pins_blocks);
     } else {
@@ -215,9 +217,11 @@ void EngineCore::Preempt(const StepPlan& plan) {
 
 void EngineCore::PreemptOne(SequenceSlot slot, PreemptionMode mode) {
   SequenceState& sequence = state_.at(slot);
+  // Whoever comes back computes one token at least: its logits are wanted (again).
+  const int64_t num_kept = std::min(sequence.num_computed(), sequence.num_known() - 1);
   moves_.clear();
-  const bool swaps = mode == PreemptionMode::kSwap && sequence.num_computed() > 0 &&
-                     swap_.Take(sequence.cache.block_ids(), sequence.num_computed(),
+  const bool swaps = mode == PreemptionMode::kSwap && num_kept > 0 &&
+                     swap_.Take(sequence.cache.block_ids(), num_kept,
                                 options_.cache.block_size_tokens, &sequence.swapped, &moves_);
   if (swaps) executor_.SwapOut(moves_);
   ++(swaps ? stats_.num_preemptions_swap : stats_.num_preemptions_recompute);
@@ -258,23 +262,30 @@ bool EngineCore::Admit(const ScheduledSequence& scheduled) {
   return true;
 }
 
-// Brings back what was swapped out and is not cached; false if the pool has no room.
+// Brings back what was swapped out and is not cached; false if the pool has no room. The blocks are
+// moved at once: when they are committed others may take them, or they may be given back as equal
+// to others.
 bool EngineCore::Restore(SequenceState& sequence) {
   if (sequence.swapped.num_tokens > sequence.num_computed()) {
     if (!cache_.Reserve(sequence.cache, sequence.swapped.num_tokens, &copies_)) return false;
+    moves_.clear();
     SwapSpace::ListReturn(sequence.swapped, sequence.cache.block_ids(), sequence.num_computed(),
                           options_.cache.block_size_tokens, &moves_);
+    CopyBlocks();
+    executor_.SwapIn(moves_);
     cache_.Commit(sequence.cache, sequence.tokens, sequence.swapped.num_tokens);
   }
-  returned_.push_back(std::move(sequence.swapped));  // read until the moves are done
   sequence.swapped.Reset();
   return true;
 }
 
+void EngineCore::CopyBlocks() {
+  if (!copies_.empty()) executor_.CopyBlocks(copies_);
+  copies_.clear();
+}
+
 // All admitted sequences take what is cached before anyone takes new blocks, which may evict it.
 void EngineCore::FillBatch() {
-  copies_.clear();
-  moves_.clear();
   batch_.clear();
   batch_tokens_.clear();
   batch_slices_.clear();
@@ -292,9 +303,7 @@ void EngineCore::FillBatch() {
   }
   SortSharedFirst();
   FillRows();
-  if (!copies_.empty()) executor_.CopyBlocks(copies_);
-  if (!moves_.empty()) executor_.SwapIn(moves_);
-  returned_.clear();
+  CopyBlocks();
 }
 
 void EngineCore::AddToBatch(const ScheduledSequence& scheduled) {
@@ -389,6 +398,8 @@ void EngineCore::TakeRow(SequenceSlot slot, int64_t position, std::span<float> l
 
 bool EngineCore::ReportPromptLogprob(RequestState& request, int64_t position,
                                      std::span<const float> logits) {
+  // After a preemption the prompt is computed again.
+  if (position < static_cast<int64_t>(request.output.prompt_logprobs.size())) return true;
   std::optional<TokenLogprobs> report = request.reporter->Report(
       logits, request.request.prompt_token_ids[static_cast<size_t>(position) + 1]);
   if (!report) return false;
@@ -510,6 +521,10 @@ EngineStats EngineCore::stats() const {
   EngineStats stats = stats_;
   stats.num_running = static_cast<uint32_t>(state_.running().size());
   stats.num_waiting = static_cast<uint32_t>(state_.waiting().size());
+  for (const SequenceSlot slot : state_.running()) {
+    stats.num_held_tokens += state_.at(slot).num_computed();
+    stats.num_held_blocks += static_cast<int64_t>(state_.at(slot).cache.num_blocks());
+  }
   stats.num_swap_blocks = swap_.num_blocks();
   stats.num_free_swap_blocks = swap_.num_free();
   for (const SequenceSlot slot : state_.waiting()) {

@@ -78,6 +78,7 @@ class EngineCore {
   void FillBatch();
   bool Admit(const ScheduledSequence& scheduled);
   bool Restore(SequenceState& sequence);
+  void CopyBlocks();
   void AddToBatch(const ScheduledSequence& scheduled);
   void SortSharedFirst();
   void FillRows();
@@ -123,7 +124,6 @@ class EngineCore {
   std::vector<ScheduledSequence> admitted_;
   std::vector<kvcache::BlockCopy> copies_;
   std::vector<BlockMove> moves_;
-  std::vector<SwappedBlocks> returned_;  // what moves_ reads
   std::vector<BatchEntry> batch_;
   std::vector<TokenId> batch_tokens_;
   std::vector<model::SequenceSlice> batch_slices_;

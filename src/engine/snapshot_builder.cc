@@ -81,9 +81,13 @@ void SnapshotBuilder::AddWaiting(SchedulerSnapshot* snapshot) const {
   for (const RunningView& view : snapshot->running) {
     free_budget -= view.num_tokens - view.num_computed;
   }
-  // With nothing running the first one must be seen, whatever its size.
-  if (!snapshot->running.empty() && (free_slots <= 0 || free_budget <= 0)) return;
-  if (snapshot->limits.static_batching && !snapshot->running.empty()) return;
+  // With nobody going on the first one must be seen, whatever its size: the running ones may be
+  // beams that wait for it.
+  const bool somebody_goes_on = free_budget < snapshot->limits.max_num_batched_tokens;
+  if (somebody_goes_on &&
+      (free_slots <= 0 || free_budget <= 0 || snapshot->limits.static_batching)) {
+    return;
+  }
 
   int64_t num_independent = 0;
   for (const SequenceSlot slot : state_.waiting()) {

@@ -5,8 +5,8 @@
 //             its place that needs none.
 // Ownership:  the core borrows it.
 // Threading:  the engine thread.
-// Invariants: calls come in the order CopyBlocks, SwapIn, Forward, Logits within a step; SwapOut
-//             between steps.
+// Invariants: calls come in the order SwapOut, CopyBlocks and SwapIn, Forward, Logits within a step,
+//             and take effect in the order in which they come.
 
 #include <cstdint>
 #include <span>
