@@ -18,6 +18,8 @@ struct EngineStats {
   uint32_t num_running = 0;  // sequences
   uint32_t num_waiting = 0;
   uint32_t num_swapped = 0;  // of the waiting
+  int64_t num_held_tokens = 0;  // with K and V, summed over the running sequences
+  int64_t num_held_blocks = 0;  // entries of their block tables: a shared block counts for each
   uint32_t num_swap_blocks = 0;
   uint32_t num_free_swap_blocks = 0;
 

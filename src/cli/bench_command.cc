@@ -9,6 +9,7 @@
 
 #include "bench/cache_value.h"
 #include "bench/latency.h"
+#include "cli/batching_command.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
 #include "cli/option_values.h"
@@ -20,6 +21,7 @@ namespace {
 constexpr char kExamples[] = R"(Examples:
   octavo bench latency --input-len 512 --output-len 128
   octavo bench cache
+  octavo bench batching
 )";
 
 constexpr char kLatencyExamples[] = R"(Examples:
@@ -182,19 +184,27 @@ class BenchCommand : public Command {
       : latency_app_(app.add_subcommand("latency", "Prefill and decode speed of one stream")),
         cache_app_(app.add_subcommand(
             "cache", "Speed with and without a KV cache; memory contiguous and paged")),
+        batching_app_(app.add_subcommand(
+            "batching", "Many requests at once: batching, paging, shared prefixes, memory")),
         latency_(*latency_app_),
-        cache_(*cache_app_) {
+        cache_(*cache_app_),
+        batching_(*batching_app_) {
     app.require_subcommand(1);
     app.footer(kExamples);
   }
 
-  Status Run() override { return latency_app_->parsed() ? latency_.Run() : cache_.Run(); }
+  Status Run() override {
+    if (latency_app_->parsed()) return latency_.Run();
+    return cache_app_->parsed() ? cache_.Run() : batching_.Run();
+  }
 
  private:
   CLI::App* latency_app_;
   CLI::App* cache_app_;
+  CLI::App* batching_app_;
   LatencyBench latency_;
   CacheBench cache_;
+  BatchingBench batching_;
 };
 
 }  // namespace
