@@ -80,7 +80,7 @@ Status EngineCore::Check(const Request& request) const {
   demand.num_sequences = static_cast<uint32_t>(request.beam_search ? request.beam_search->beam_width
                                                                    : request.params.n);
   demand.in_lockstep = request.beam_search.has_value();
-  demand.shares_blocks = options_.shares_blocks();
+  demand.shares_blocks = options_.shares_blocks() && options_.cache.enable_prefix_caching;
   const std::optional<Refusal> refusal =
       RefuseIfImpossible(demand, options_.cache.num_blocks, options_.limits);
   return refusal ? StatusOf(*refusal, demand) : Status::Ok();
@@ -199,11 +199,13 @@ void EngineCore::MakePlan() {
       Preempt(plan_);
       snapshot_.preempted_this_round = true;
     } else if (plan_.yield_pins_blocks > 0) {
-      cache_.YieldPins(plan_.yield_pins_blocks);
+      cache_.YieldPins(plan_.yield_pins_blocks - cache_.num_available_blocks());
     } else {
-      return;
+      break;
     }
   }
+  OCTAVO_CHECK(!plan_.scheduled.empty() || !plan_.admitted.empty(),
+               "something can go on while there is work");
 }
 
 void EngineCore::Preempt(const StepPlan& plan) {
