@@ -30,8 +30,8 @@ class DecodeBatch {
     tables_.push_back(std::move(table));
     slices_.push_back({1, position, {}});
   }
-  void AddPrompt(int64_t num_rows, int64_t first_position) {
-    Add(first_position + num_rows - 1);
+  void AddPrompt(int64_t num_rows, int64_t first_position, int64_t num_shared) {
+    Add(first_position + num_rows - 1, num_shared);
     slices_.back() = {num_rows, first_position, {}};
   }
 
@@ -79,8 +79,8 @@ TEST(AttentionPlanTest, APromptBetweenTwoRowsKeepsThemApart) {
   DecodeBatch batch;
   batch.Add(200);
   batch.Add(200, 8);
-  batch.AddPrompt(40, 0);
-  batch.Add(200, 2);
+  batch.AddPrompt(40, 100, 6);
+  batch.Add(200, 4);
   const AttentionPlan plan = batch.Plan(1);
   EXPECT_EQ(SharedTiles(plan), (std::vector<int64_t>{0, 4, 0}));
 
