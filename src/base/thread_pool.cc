@@ -24,8 +24,9 @@ namespace {
 // way.
 constexpr int kSpinsWithProcessors = 256;
 constexpr int kSpinsWithout = 8;
-// Yields before an idle worker sleeps: bridges the serial work between two jobs, since waking a
-// sleeper costs some tens of microseconds.
+// Yields before a waiter sleeps. They bridge the serial work between two jobs, since waking a
+// sleeper costs some tens of microseconds; after them the other threads evidently lack processors,
+// and a yield that never sleeps only takes turns with everybody else on the machine.
 constexpr int kYieldsBeforeSleep = 200;
 
 void Pause() {
@@ -36,14 +37,22 @@ void Pause() {
 #endif
 }
 
-// Returns when ready() is true: spins `spin_limit` pauses, then yields between looks.
-template <class Ready>
-void SpinThenYield(int spin_limit, Ready ready) {
+// Returns when ready(value of `atomic`) is true: spins `spin_limit` pauses, then yields between
+// looks, then sleeps until `atomic` is notified.
+template <class T, class Ready>
+void Await(const std::atomic<T>& atomic, int spin_limit, Ready ready) {
   for (int i = 0; i < spin_limit; ++i) {
-    if (ready()) return;
+    if (ready(atomic.load(std::memory_order_acquire))) return;
     Pause();
   }
-  while (!ready()) sched_yield();
+  for (int i = 0; i < kYieldsBeforeSleep; ++i) {
+    if (ready(atomic.load(std::memory_order_acquire))) return;
+    sched_yield();
+  }
+  for (T value = atomic.load(std::memory_order_acquire); !ready(value);
+       value = atomic.load(std::memory_order_acquire)) {
+    atomic.wait(value, std::memory_order_acquire);
+  }
 }
 
 }  // namespace
@@ -93,8 +102,7 @@ void ThreadPool::RunJob(Job job) {
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
   job.invoke(job.context, 0);
-  SpinThenYield(spin_limit_,
-                [this] { return num_unfinished_.load(std::memory_order_acquire) == 0; });
+  Await(num_unfinished_, spin_limit_, [](int unfinished) { return unfinished == 0; });
 }
 
 void ThreadPool::WaitAtBarrier() {
@@ -103,26 +111,21 @@ void ThreadPool::WaitAtBarrier() {
   if (num_arrived_.fetch_add(1, std::memory_order_acq_rel) == num_threads_ - 1) {
     num_arrived_.store(0, std::memory_order_relaxed);
     barrier_phase_.store(phase + 1, std::memory_order_release);
+    barrier_phase_.notify_all();
     return;
   }
-  SpinThenYield(spin_limit_,
-                [this, phase] { return barrier_phase_.load(std::memory_order_acquire) != phase; });
+  Await(barrier_phase_, spin_limit_, [phase](uint32_t now) { return now != phase; });
 }
 
 void ThreadPool::WorkerLoop(int thread_index) {
   const ScopedFloatMode float_mode;
   uint32_t seen = 0;
   for (;;) {
-    const auto has_job = [this, &seen] {
-      return generation_.load(std::memory_order_acquire) != seen;
-    };
-    for (int i = 0; i < spin_limit_ && !has_job(); ++i) Pause();
-    for (int i = 0; i < kYieldsBeforeSleep && !has_job(); ++i) sched_yield();
-    while (!has_job()) generation_.wait(seen, std::memory_order_acquire);
+    Await(generation_, spin_limit_, [seen](uint32_t now) { return now != seen; });
     ++seen;  // Run returns only when every worker is done, so none ever skips a generation
     if (stop_.load(std::memory_order_relaxed)) return;
     job_.invoke(job_.context, thread_index);
-    num_unfinished_.fetch_sub(1, std::memory_order_release);
+    if (num_unfinished_.fetch_sub(1, std::memory_order_release) == 1) num_unfinished_.notify_one();
   }
 }
 

@@ -6,8 +6,9 @@
 //             inside Run, the same number of times by every thread.
 // Invariants: thread 0 is the caller of Run; what any thread wrote before a Barrier (or before Run
 //             returns) is visible to all after it; every thread computes in ScopedFloatMode; Run
-//             and Barrier allocate nothing and take no lock. Waiting spins shortly, then yields, so
-//             that more threads than processors make progress; idle workers sleep.
+//             and Barrier allocate nothing and take no lock. Waiting spins shortly, then yields,
+//             then sleeps, so that more threads than processors make progress and an idle pool
+//             takes no processor.
 
 #include <atomic>
 #include <cstdint>
