@@ -64,6 +64,13 @@ class Conversation {
   Result<RequestOutput> Generate(const DeltaCallback& on_delta) {
     Result<std::vector<TokenId>> prompt = engine_.ApplyChatTemplate(messages_);
     if (!prompt.ok()) return prompt.status();
+    const int32_t limit = engine_.model_info().max_model_len;
+    if (prompt->size() >= static_cast<size_t>(limit)) {
+      return Status::InvalidArgument(
+          fmt::format("the conversation has {} tokens, but max_model_len is {} (with at least 1 of "
+                      "the answer); /reset begins a new one",
+                      prompt->size(), limit));
+    }
     return engine_.Generate(*prompt, params_, on_delta);
   }
 

@@ -66,6 +66,12 @@ class ChatTest(unittest.TestCase):
         self.assertEqual((windows.returncode, windows.stderr), (0, ""))
         self.assertEqual(windows.stdout, unix.stdout)
 
+    def test_a_full_context_names_the_way_out(self):
+        result = octavo(*CHAT, "--max-model-len", "64", stdin=b"Hello.\n" + b"word " * 80 + b"\n")
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stderr, r"the conversation has \d+ tokens, but max_model_len is 64")
+        self.assertIn("/reset", result.stderr)
+
     def test_bad_lines_of_a_pipe_are_usage_errors(self):
         self.assertEqual(octavo(*CHAT, stdin=b"/fly\n").returncode, 2)
         self.assertEqual(octavo(*CHAT, stdin=b"\xff\n").returncode, 2)
