@@ -82,8 +82,12 @@ int Dispatch(int argc, char** argv) {
   subcommands.push_back(
       Add(app, "inspect", "Show a model file: metadata, tensors, memory", AddInspectCommand));
   subcommands.push_back(Add(app, "tokenize", "Turn text into token ids", AddTokenizeCommand));
+  subcommands.push_back(Add(app, "explain", "Say what the KV cache holds of a prompt, and why not",
+                            AddExplainCommand));
   subcommands.push_back(
       Add(app, "bench", "Measure speed, and what the cache is worth", AddBenchCommand));
+  subcommands.push_back(Add(
+      app, "replay", "Replay a request trace: hit rate by pool size and policy", AddReplayCommand));
 
   if (RefuseUnknownSubcommand(app, argc, argv)) return kExitUsage;
 

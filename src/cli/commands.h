@@ -26,6 +26,8 @@ std::unique_ptr<Command> AddRunCommand(CLI::App& app);
 std::unique_ptr<Command> AddChatCommand(CLI::App& app);
 std::unique_ptr<Command> AddInspectCommand(CLI::App& app);
 std::unique_ptr<Command> AddTokenizeCommand(CLI::App& app);
+std::unique_ptr<Command> AddExplainCommand(CLI::App& app);
 std::unique_ptr<Command> AddBenchCommand(CLI::App& app);
+std::unique_ptr<Command> AddReplayCommand(CLI::App& app);
 
 }  // namespace octavo::cli

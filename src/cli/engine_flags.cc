@@ -100,6 +100,7 @@ void EngineFlags::AddTo(CLI::App& app) {
   AddModelOption(app, options_.model.path);
   AddWhatOptions(app);
   AddHowOptions(app);
+  AddSharingOptions(app);
 }
 
 void EngineFlags::AddWhatOptions(CLI::App& app) {
@@ -116,10 +117,13 @@ void EngineFlags::AddWhatOptions(CLI::App& app) {
   app.option_defaults()->group("Memory (how long and how large)");
   AddNumber(app, "--max-model-len", options_.model.max_model_len,
             "Tokens of prompt and output (default: the model's context)");
-  AddNumber(app, "--kv-cache-memory-bytes", options_.cache.kv_cache_memory_bytes,
-            "Size of the block pool (default: 16 sequences of --max-model-len tokens, at most 2 GiB)");
+  AddNumber(
+      app, "--kv-cache-memory-bytes", options_.cache.kv_cache_memory_bytes,
+      "Size of the block pool (default: 16 sequences of --max-model-len tokens, at most 2 GiB)");
   AddNumber(app, "--gpu-memory-utilization", options_.cache.gpu_memory_utilization,
             "Share of the smaller of RAM and cgroup limit to use at most (default 0.92)");
+  AddNumber(app, "--swap-space-bytes", options_.cache.swap_space_bytes,
+            "Room for the K and V of preempted sequences; 0 = they are recomputed (default 0)");
 }
 
 void EngineFlags::AddHowOptions(CLI::App& app) {
@@ -136,12 +140,33 @@ void EngineFlags::AddHowOptions(CLI::App& app) {
             "Tokens per cache block: 8, 16, 32, 64, 128 or 256 (default 16)");
   AddNumber(
       app, "--max-num-batched-tokens", options_.scheduler.max_num_batched_tokens,
-      "Prompt tokens computed in one step (default: about half a second of work, at most 512)");
+      "Tokens computed in one step, prompts and decodes together (default: about half a second of "
+      "work, at most 512)");
   AddChoice(app, "--kv-cache", options_.cache.mode,
             {{"paged", KvCacheMode::kPaged},
              {"contiguous", KvCacheMode::kContiguous},
              {"none", KvCacheMode::kNone}},
             "Organisation of the cache (default paged)");
+}
+
+void EngineFlags::AddSharingOptions(CLI::App& app) {
+  app.option_defaults()->group("Sharing (what requests reuse, and who is next)");
+  app.add_flag_callback(
+      "--enable-prefix-caching", [this] { options_.cache.enable_prefix_caching = true; },
+      "Requests share what the cache holds of their prompts (default)");
+  app.add_flag_callback(
+      "--no-enable-prefix-caching", [this] { options_.cache.enable_prefix_caching = false; },
+      "Every request computes its whole prompt");
+  AddChoice(app, "--eviction-policy", options_.cache.eviction_policy,
+            {{"lru", EvictionPolicy::kLru}, {"cost_aware", EvictionPolicy::kCostAware}},
+            "Which cached content gives way first (default lru)");
+  AddNumber(app, "--max-pinned-share", options_.cache.max_pinned_share,
+            "Share of the cache that pinned prompts may hold (default 0.5)");
+  AddNumber(app, "--max-num-seqs", options_.scheduler.max_num_seqs,
+            "Sequences that run at once (default 256)");
+  AddChoice(app, "--scheduling-policy", options_.scheduler.policy,
+            {{"fcfs", SchedulingPolicy::kFcfs}, {"priority", SchedulingPolicy::kPriority}},
+            "Who is next: first come, or lowest priority number (default fcfs)");
 }
 
 Result<EngineOptions> EngineFlags::Options() const {

@@ -24,9 +24,12 @@ class EngineFlags {
   // Finds the model (-m, OCTAVO_MODEL, the fetched default) and loads it.
   Result<std::unique_ptr<Engine>> Load();
 
+  int32_t block_size() const { return options_.cache.block_size; }  // tokens
+
  private:
   void AddHowOptions(CLI::App& app);
   void AddWhatOptions(CLI::App& app);
+  void AddSharingOptions(CLI::App& app);
 
   EngineOptions options_;
 };

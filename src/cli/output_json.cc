@@ -79,7 +79,8 @@ class LogprobsJson {
   int64_t offset_ = 0;  // in characters
 };
 
-json::object CompletionJson(const Engine& engine, const CompletionOutput& completion) {
+json::object CompletionJson(const Engine& engine, const CompletionOutput& completion,
+                            bool with_score) {
   json::object object;
   object["index"] = completion.index;
   object["text"] = text::ReplaceInvalidUtf8(completion.text);
@@ -89,6 +90,7 @@ json::object CompletionJson(const Engine& engine, const CompletionOutput& comple
     for (const TokenLogprobs& entry : completion.logprobs) logprobs.Add(entry);
     object["logprobs"] = std::move(logprobs).Take();
   }
+  if (with_score) object["cumulative_logprob"] = FiniteNumber(completion.cumulative_logprob);
   if (completion.finish_reason == FinishReason::kNone) {
     object["finish_reason"] = nullptr;
   } else {
@@ -120,12 +122,14 @@ json::object TimingJson(const Engine& engine, const RequestOutput& output,
   const RequestTiming& timing = output.timing;
   const int64_t num_prefilled =
       static_cast<int64_t>(output.prompt_token_ids.size()) - output.num_cached_tokens;
+  // The first token of each completion belongs to the prefill.
+  const int64_t num_decoded = num_completion_tokens - static_cast<int64_t>(output.outputs.size());
   return {{"load_s", FiniteNumber(engine.model_info().load_s)},
           {"prefill_s", FiniteNumber(timing.prefill_s)},
           {"ttft_s", FiniteNumber(timing.ttft_s)},
           {"decode_s", FiniteNumber(timing.decode_s)},
           {"prefill_tokens_per_s", Rate(num_prefilled, timing.prefill_s)},
-          {"decode_tokens_per_s", Rate(num_completion_tokens - 1, timing.decode_s)}};
+          {"decode_tokens_per_s", Rate(num_decoded, timing.decode_s)}};
 }
 
 }  // namespace
@@ -153,11 +157,11 @@ json::object BytesByTag(const MemoryUsage& usage) {
   return object;
 }
 
-json::object RunOutputJson(const Engine& engine, const RequestOutput& output) {
+json::object RunOutputJson(const Engine& engine, const RequestOutput& output, bool with_scores) {
   int64_t num_completion_tokens = 0;
   json::array completions;
   for (const CompletionOutput& completion : output.outputs) {
-    completions.emplace_back(CompletionJson(engine, completion));
+    completions.emplace_back(CompletionJson(engine, completion, with_scores));
     num_completion_tokens += static_cast<int64_t>(completion.token_ids.size());
   }
   json::object object;

@@ -60,8 +60,13 @@ Status PromptFlags::Read() {
 
 Result<std::vector<TokenId>> PromptFlags::Tokens(const Engine& engine) const {
   if (token_ids_) return *token_ids_;
-  if (chat_) return engine.ApplyChatTemplate({{.role = "user", .content = *text_}});
-  return engine.Tokenize(*text_);
+  return TokensOf(engine, *text_);
+}
+
+Result<std::vector<TokenId>> PromptFlags::TokensOf(const Engine& engine,
+                                                   const std::string& text) const {
+  if (chat_) return engine.ApplyChatTemplate({{.role = "user", .content = text}});
+  return engine.Tokenize(text);
 }
 
 }  // namespace octavo::cli

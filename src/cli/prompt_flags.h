@@ -23,6 +23,8 @@ class PromptFlags {
 
   // The prompt as tokens. REQUIRES: Read() returned OK.
   Result<std::vector<TokenId>> Tokens(const Engine& engine) const;
+  // Another text, treated as this prompt's: in the chat template with --chat.
+  Result<std::vector<TokenId>> TokensOf(const Engine& engine, const std::string& text) const;
 
  private:
   std::optional<std::string> text_;

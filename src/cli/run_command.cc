@@ -3,9 +3,12 @@
 #include <boost/json/serialize.hpp>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
+#include "cli/explanation.h"
 #include "cli/interrupt.h"
 #include "cli/option_values.h"
 #include "cli/output_json.h"
@@ -13,6 +16,7 @@
 #include "cli/sampling_flags.h"
 #include "cli/statistics.h"
 #include "cli/streams.h"
+#include "engine/beam_search.h"
 
 namespace octavo::cli {
 namespace {
@@ -22,6 +26,8 @@ constexpr char kExamples[] = R"(Examples:
   octavo run --chat -p "Write a haiku about paper." --max-tokens 100 --seed 7
   octavo run --prompt-file - --json < prompt.txt
   octavo run --prompt-token-ids 504,3575,282 --logprobs 5 --json
+  octavo run -p "My favourite colour is" -n 3 --seed 1
+  octavo run -p "The capital of France is" --beam-width 4
 )";
 
 class RunCommand : public Command {
@@ -32,44 +38,82 @@ class RunCommand : public Command {
               "Report the N most likely tokens at each output token; -1 = all (with --json)");
     AddNumber(app, "--prompt-logprobs", prompt_logprobs_,
               "The same for each token of the prompt (with --json)");
+    app.add_flag("--explain", explain_, "Show what the cache held of each block of the prompt");
     app.add_flag("--json", json_, "Print one JSON object at the end instead of text as it comes");
     sampling_.AddTo(app);
+    sampling_.AddCompletionsTo(app);
+    AddNumber(app, "--beam-width", beam_width_,
+              "Search for the N likeliest continuations instead of sampling; only --max-tokens, "
+              "--ignore-eos and --logprobs matter then");
+    AddNumber(app, "--length-penalty", length_penalty_,
+              "A beam's score is its log-probability / length ^ X (default 1)");
     engine_flags_.AddTo(app);
     app.footer(kExamples);
   }
 
   Status Run() override {
-    SamplingParams params = sampling_.params();
-    params.logprobs = logprobs_;
-    params.prompt_logprobs = prompt_logprobs_;
-    if ((logprobs_ || prompt_logprobs_) && !json_) {
-      return Status::InvalidArgument("--logprobs and --prompt-logprobs need --json");
-    }
-    if (Status status = params.Validate(/*vocab_size=*/0); !status.ok()) return status;
+    Result<Request> request = MakeRequest();
+    if (!request.ok()) return request.status();
     if (Status status = prompt_.Read(); !status.ok()) return status;
     Result<std::unique_ptr<Engine>> engine = engine_flags_.Load();
     if (!engine.ok()) return engine.status();
     Result<std::vector<TokenId>> tokens = prompt_.Tokens(**engine);
     if (!tokens.ok()) return tokens.status();
-    return Generate(**engine, *tokens, params);
+    request->prompt_token_ids = *std::move(tokens);
+    return Generate(**engine, *std::move(request));
   }
 
  private:
-  Status Generate(Engine& engine, const std::vector<TokenId>& tokens,
-                  const SamplingParams& params) const {
+  // All but the prompt.
+  Result<Request> MakeRequest() const {
+    Request request;
+    request.params = sampling_.params();
+    request.params.logprobs = logprobs_;
+    request.params.prompt_logprobs = prompt_logprobs_;
+    request.explain = explain_;
+    if ((logprobs_ || prompt_logprobs_) && !json_) {
+      return Status::InvalidArgument("--logprobs and --prompt-logprobs need --json");
+    }
+    if (Status status = request.params.Validate(/*vocab_size=*/0); !status.ok()) return status;
+    if (!beam_width_) {
+      if (length_penalty_) return Status::InvalidArgument("--length-penalty needs --beam-width");
+      return request;
+    }
+    if (request.params.n != 1) {
+      return Status::InvalidArgument("-n and --beam-width do not go together");
+    }
+    BeamSearchParams& beams = request.beam_search.emplace();
+    beams.beam_width = *beam_width_;
+    beams.max_tokens = request.params.max_tokens.value_or(beams.max_tokens);
+    beams.ignore_eos = request.params.ignore_eos;
+    beams.length_penalty = length_penalty_.value_or(beams.length_penalty);
+    if (Status status = engine::CheckBeamSearch(beams); !status.ok()) return status;
+    return request;
+  }
+
+  // Several completions would interleave, and beams are known at the end only.
+  static bool IsStreamed(const Request& request) {
+    return request.params.n == 1 && !request.beam_search;
+  }
+
+  Status Generate(Engine& engine, Request request) const {
+    const bool is_streamed = IsStreamed(request) && !json_;
+    const bool has_scores = logprobs_ || request.beam_search;
     Status written;
     const DeltaCallback print = [&written](const RequestDelta& delta) {
       written = WriteStdout(delta.text);
       return written.ok();
     };
     InterruptScope interrupt(engine, InterruptScope::Then::kDefault);
-    Result<RequestOutput> output = engine.Generate(tokens, params, json_ ? DeltaCallback() : print);
+    const Result<RequestOutput> output =
+        engine.Generate(std::move(request), is_streamed ? print : DeltaCallback());
     if (!output.ok()) return output.status();
     if (!written.ok()) return written;
     if (json_) {
-      written = WriteStdout(boost::json::serialize(RunOutputJson(engine, *output)) + "\n");
+      written = WriteStdout(Json(engine, *output, has_scores));
     } else {
-      written = WriteStdout("\n");
+      written = WriteStdout(is_streamed ? "\n" : Completions(*output, has_scores));
+      if (explain_) WriteStderr(ExplanationTable(engine, Explanation(*output)));
       if (ErrorOf(*output).ok()) WriteStderr(FormatStatistics(*output) + "\n");
     }
     if (!written.ok()) return written;
@@ -77,11 +121,37 @@ class RunCommand : public Command {
     return ErrorOf(*output);
   }
 
+  PromptExplanation Explanation(const RequestOutput& output) const {
+    return {output.prompt_token_ids, output.explanation, engine_flags_.block_size()};
+  }
+
+  std::string Json(const Engine& engine, const RequestOutput& output, bool has_scores) const {
+    boost::json::object object = RunOutputJson(engine, output, has_scores);
+    if (explain_) object["explanation"] = ExplanationJson(Explanation(output));
+    return boost::json::serialize(object) + "\n";
+  }
+
+  // Every completion under a heading.
+  static std::string Completions(const RequestOutput& output, bool has_scores) {
+    std::string text;
+    for (const CompletionOutput& completion : output.outputs) {
+      text += fmt::format(
+          "--- {} of {} ({}{}) ---\n{}\n", completion.index + 1, output.outputs.size(),
+          FinishReasonName(completion.finish_reason),
+          has_scores ? fmt::format(", log-probability {:.3f}", completion.cumulative_logprob) : "",
+          completion.text);
+    }
+    return text;
+  }
+
   PromptFlags prompt_;
   SamplingFlags sampling_{SamplingParams()};
   EngineFlags engine_flags_;
   std::optional<int32_t> logprobs_;
   std::optional<int32_t> prompt_logprobs_;
+  std::optional<int32_t> beam_width_;
+  std::optional<float> length_penalty_;
+  bool explain_ = false;
   bool json_ = false;
 };
 

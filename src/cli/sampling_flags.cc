@@ -26,6 +26,10 @@ void SamplingFlags::AddTo(CLI::App& app) {
   AddEnding(app);
 }
 
+void SamplingFlags::AddCompletionsTo(CLI::App& app) {
+  AddNumber(app, "-n", params_.n, "Completions of the prompt, 1 to 128 (default 1)");
+}
+
 void SamplingFlags::AddChoosing(CLI::App& app) {
   app.option_defaults()->group("Sampling (how each token is chosen)");
   AddNumber(app, "--temperature", params_.temperature,

@@ -16,6 +16,8 @@ class SamplingFlags {
   explicit SamplingFlags(const SamplingParams& defaults) : params_(defaults) {}
 
   void AddTo(CLI::App& app);
+  // -n, for commands that show more than one completion.
+  void AddCompletionsTo(CLI::App& app);
 
   const SamplingParams& params() const { return params_; }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 namespace octavo::cli {
 namespace {
 
@@ -13,15 +15,22 @@ std::string FormatRate(int64_t num_tokens, double seconds) {
 }  // namespace
 
 std::string FormatStatistics(const RequestOutput& output) {
-  const CompletionOutput& completion = output.outputs.front();
   const auto num_prompt = static_cast<int64_t>(output.prompt_token_ids.size());
-  const auto num_output = static_cast<int64_t>(completion.token_ids.size());
+  const auto num_completions = static_cast<int64_t>(output.outputs.size());
+  int64_t num_output = 0;
+  std::string ends;  // each reason once
+  for (const CompletionOutput& completion : output.outputs) {
+    num_output += static_cast<int64_t>(completion.token_ids.size());
+    const std::string_view end = FinishReasonName(completion.finish_reason);
+    if (ends.find(end) == std::string::npos)
+      ends += fmt::format("{}{}", ends.empty() ? "" : ", ", end);
+  }
   return fmt::format(
       "[prompt {} tokens ({} cached){}; first token {:.3f} s; output {} tokens{}; end: {}]",
       num_prompt, output.num_cached_tokens,
       FormatRate(num_prompt - output.num_cached_tokens, output.timing.prefill_s),
-      output.timing.ttft_s, num_output, FormatRate(num_output - 1, output.timing.decode_s),
-      FinishReasonName(completion.finish_reason));
+      output.timing.ttft_s, num_output,
+      FormatRate(num_output - num_completions, output.timing.decode_s), ends);
 }
 
 Status ErrorOf(const RequestOutput& output) {

@@ -13,7 +13,7 @@
 namespace octavo::cli {
 
 // "prompt 12 tokens (0 cached), 480 tokens/s; first token 0.03 s; output 64 tokens, 95 tokens/s;
-// end: length".
+// end: length"; the output is that of all completions together.
 std::string FormatStatistics(const RequestOutput& output);
 
 // kInternal if the model broke down in the request (finish_reason error), else OK.

@@ -87,4 +87,13 @@ Result<std::string> ReadFileOrStdin(const std::string& path) {
   return text;
 }
 
+Status WriteFile(const std::string& path, std::string_view text) {
+  const int descriptor =
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+  int error = descriptor < 0 ? errno : WriteAll(descriptor, text);
+  if (descriptor >= 0 && close(descriptor) != 0 && error == 0) error = errno;
+  if (error == 0) return Status::Ok();
+  return Status::Unavailable(fmt::format("cannot write {}: {}", path, std::strerror(error)));
+}
+
 }  // namespace octavo::cli

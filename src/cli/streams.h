@@ -33,4 +33,7 @@ std::string Printable(std::string_view text);
 // The bytes of a file; "-" is standard input.
 Result<std::string> ReadFileOrStdin(const std::string& path);
 
+// Makes the file, or replaces what it held.
+Status WriteFile(const std::string& path, std::string_view text);
+
 }  // namespace octavo::cli

@@ -38,6 +38,24 @@ class BadInputTest(unittest.TestCase):
             ("--logit-bias", "5=nan", ["logit_bias", "5", "nan"]),
             ("--logit-bias", "-1=1", ["logit_bias", "-1"]),
             ("--stop", "", ["stop"]),
+            ("-n", "0", ["n is 0", "128"]),
+            ("-n", "129", ["n is 129", "128"]),
+            ("--beam-width", "0", ["beam_width", "0", "64"]),
+            ("--beam-width", "65", ["beam_width", "65", "64"]),
+        ]:
+            with self.subTest(option=option, value=value):
+                self.run_refused(2, words, "-p", "a", option, value)
+
+    def test_options_of_a_beam_search(self):
+        self.run_refused(2, ["-n", "--beam-width"], "-p", "a", "-n", "2", "--beam-width", "2")
+        self.run_refused(2, ["--length-penalty", "--beam-width"], "-p", "a", "--length-penalty", "1")
+        self.run_refused(2, ["length_penalty", "11", "10"], "-p", "a", "--beam-width", "2", "--length-penalty", "11")
+
+    def test_engine_options_out_of_range(self):
+        for option, value, words in [
+            ("--max-num-seqs", "0", ["max_num_seqs", "0", "4096"]),
+            ("--max-pinned-share", "1.5", ["max_pinned_share", "1.5"]),
+            ("--swap-space-bytes", "-1", ["swap_space_bytes", "-1"]),
         ]:
             with self.subTest(option=option, value=value):
                 self.run_refused(2, words, "-p", "a", option, value)
@@ -54,6 +72,10 @@ class BadInputTest(unittest.TestCase):
             ("--kv-cache", "lazy"),
             ("--kv-cache-dtype", "fp64"),
             ("--compute", "int2"),
+            ("--eviction-policy", "fifo"),
+            ("--scheduling-policy", "sjf"),
+            ("--max-num-seqs", "many"),
+            ("--swap-space-bytes", "2G"),
         ]:
             with self.subTest(option=option, value=value):
                 self.run_refused(2, [option, value.split(",")[0]], "-p", "a", option, value)

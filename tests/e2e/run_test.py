@@ -106,6 +106,45 @@ class RunTest(unittest.TestCase):
 
         self.assertEqual(first["outputs"], again["outputs"])
 
+    def test_each_of_n_completions_has_its_index_and_draws_of_its_own(self):
+        arguments = ("-p", "Once upon a time", "--max-tokens", "8", "--seed", "5", "-n", "3")
+        outputs = run_json(*arguments)["outputs"]
+
+        self.assertEqual([output["index"] for output in outputs], [0, 1, 2])
+        self.assertEqual(len({tuple(output["token_ids"]) for output in outputs}), 3)
+        self.assertEqual(run_json(*arguments)["outputs"], outputs)
+
+    def test_n_completions_are_shown_under_headings(self):
+        arguments = ("-p", "Once upon a time", *GREEDY, "--max-tokens", "5")
+        text = run_json(*arguments)["outputs"][0]["text"]
+        shown = octavo("run", "-m", MODEL, *arguments, "-n", "2")
+
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertEqual(shown.stdout.decode(), f"--- 1 of 2 (length) ---\n{text}\n--- 2 of 2 (length) ---\n{text}\n")
+        self.assertIn("output 10 tokens", shown.stderr)
+
+    def test_beams_are_different_and_the_best_is_at_least_as_likely_as_the_greedy_answer(self):
+        arguments = ("-p", PROMPT, "--max-tokens", "6", "--ignore-eos")
+        greedy = run_json(*arguments, *GREEDY, "--logprobs", "0")["outputs"][0]
+        beams = run_json(*arguments, "--beam-width", "4", "--logprobs", "0")["outputs"]
+
+        self.assertEqual(len({tuple(beam["token_ids"]) for beam in beams}), 4)
+        scores = [beam["cumulative_logprob"] for beam in beams]
+        self.assertEqual(scores, sorted(scores, reverse=True))  # of equal lengths
+        self.assertGreaterEqual(scores[0], greedy["cumulative_logprob"] - 1e-4)
+        for beam in beams:
+            self.assertAlmostEqual(sum(beam["logprobs"]["token_logprobs"]), beam["cumulative_logprob"], places=3)
+
+    def test_engine_options_never_change_the_answer(self):
+        arguments = ("-p", "Once upon a time", "--seed", "3", "--max-tokens", "8", "-n", "2")
+        plain = run_json(*arguments)["outputs"]
+        for options in (("--no-enable-prefix-caching",),
+                        ("--eviction-policy", "lru", "--max-num-seqs", "2"),
+                        ("--eviction-policy", "cost_aware", "--scheduling-policy", "priority", "--max-pinned-share", "0",
+                         "--swap-space-bytes", "4000000")):
+            with self.subTest(options=options):
+                self.assertEqual(run_json(*arguments, *options)["outputs"], plain)
+
     def test_streamed_text_equals_the_object_s(self):
         arguments = ("-p", "Translate to Chinese: hello", *GREEDY, "--max-tokens", "24")
         streamed = octavo("run", "-m", MODEL, *arguments)
