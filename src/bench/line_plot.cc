@@ -25,20 +25,50 @@ constexpr double kCharacterWidth = 7.2;  // of a legend's text, about
 constexpr int kMostTicks = 6;
 constexpr size_t kNumColours = 6;
 
+// The colours of one scheme, as CSS. Without variables, which some viewers do not know.
+struct Scheme {
+  std::string_view paper;
+  std::string_view ink;
+  std::string_view faint;
+  std::string_view grid;
+  std::array<std::string_view, kNumColours> lines;
+};
+
 // Colours that people with the usual colour blindnesses tell apart (after Okabe and Ito), darker on
 // white and lighter on black. Markers differ as well.
-constexpr std::string_view kStyle = R"(<style>
-svg{--paper:#ffffff;--ink:#1f2328;--faint:#59636e;--grid:#d8dee4;--c0:#0063a8;--c1:#c04a00;--c2:#00795b;--c3:#a33f7c;--c4:#7a6200;--c5:#3a3a9e}
-@media(prefers-color-scheme:dark){svg{--paper:#0d1117;--ink:#e6edf3;--faint:#9198a1;--grid:#30363d;--c0:#56b4e9;--c1:#ff9a4d;--c2:#3fd0a4;--c3:#e58fc0;--c4:#e8d44d;--c5:#a5a5ff}}
-text{font:13px system-ui,sans-serif;fill:var(--ink)}
-.title{font-size:16px;font-weight:600}
-.faint{fill:var(--faint)}
-.grid{stroke:var(--grid);stroke-width:1}
-.axis{stroke:var(--faint);stroke-width:1}
-.line{fill:none;stroke-width:2.2;stroke-linejoin:round}
-.bound{fill:none;stroke:var(--faint);stroke-width:1.6;stroke-dasharray:6 4}
-</style>
-)";
+constexpr Scheme kLight = {"#ffffff",
+                           "#1f2328",
+                           "#59636e",
+                           "#d8dee4",
+                           {"#0063a8", "#c04a00", "#00795b", "#a33f7c", "#7a6200", "#3a3a9e"}};
+constexpr Scheme kDark = {"#0d1117",
+                          "#e6edf3",
+                          "#9198a1",
+                          "#30363d",
+                          {"#56b4e9", "#ff9a4d", "#3fd0a4", "#e58fc0", "#e8d44d", "#a5a5ff"}};
+
+constexpr std::string_view kShapes =
+    "text{font:13px system-ui,sans-serif}\n"
+    ".title{font-size:16px;font-weight:600}\n"
+    ".grid,.axis{stroke-width:1}\n"
+    ".line{fill:none;stroke-width:2.2;stroke-linejoin:round}\n"
+    ".bound{fill:none;stroke-width:1.6;stroke-dasharray:6 4}\n";
+
+std::string ColourRules(const Scheme& scheme) {
+  std::string rules = fmt::format(
+      ".paper{{fill:{}}}text{{fill:{}}}.faint{{fill:{}}}.grid{{stroke:{}}}.axis,.bound{{stroke:{}}}"
+      "\n",
+      scheme.paper, scheme.ink, scheme.faint, scheme.grid, scheme.faint);
+  for (size_t i = 0; i < kNumColours; ++i) {
+    rules += fmt::format(".s{0}{{stroke:{1}}}.f{0}{{fill:{1}}}", i, scheme.lines[i]);
+  }
+  return rules + "\n";
+}
+
+std::string Style() {
+  return fmt::format("<style>\n{}{}@media(prefers-color-scheme:dark){{\n{}}}\n</style>\n", kShapes,
+                     ColourRules(kLight), ColourRules(kDark));
+}
 
 std::string Escaped(std::string_view text) {
   std::string escaped;
@@ -114,8 +144,8 @@ class Drawing {
     Add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="img" aria-label="{2}">)"
         "\n",
         kWidth, kHeight, Escaped(plot_.title));
-    svg_ += kStyle;
-    Add("<rect width=\"{}\" height=\"{}\" fill=\"var(--paper)\"/>\n", kWidth, kHeight);
+    svg_ += Style();
+    Add("<rect width=\"{}\" height=\"{}\" class=\"paper\"/>\n", kWidth, kHeight);
     Text(kLeft, 28, "title", "start", plot_.title);
     Text(kLeft, 49, "faint", "start", plot_.subtitle);
     DrawAxes();
@@ -201,19 +231,18 @@ class Drawing {
 
   std::string LineStyle(size_t index) const {
     if (plot_.series[index].is_bound) return "class=\"bound\"";
-    return fmt::format("class=\"line\" stroke=\"var(--c{})\"", index % kNumColours);
+    return fmt::format("class=\"line s{}\"", index % kNumColours);
   }
 
   // Circle, square, triangle and diamond in turn.
   void DrawMarker(size_t index, double x, double y) {
-    constexpr std::array<std::string_view, 3> kShapes = {"m-4 -4h8v8h-8z", "m0 -5l5 9h-10z",
-                                                         "m0 -5.5l5.5 5.5l-5.5 5.5l-5.5 -5.5z"};
+    constexpr std::array<std::string_view, 3> kMarkers = {"m-4 -4h8v8h-8z", "m0 -5l5 9h-10z",
+                                                          "m0 -5.5l5.5 5.5l-5.5 5.5l-5.5 -5.5z"};
     const size_t colour = index % kNumColours;
     if (index % 4 == 0) {
-      Add("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"var(--c{})\"/>\n", x, y, colour);
+      Add("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" class=\"f{}\"/>\n", x, y, colour);
     } else {
-      Add("<path d=\"M{:.1f} {:.1f}{}\" fill=\"var(--c{})\"/>\n", x, y, kShapes[index % 4 - 1],
-          colour);
+      Add("<path d=\"M{:.1f} {:.1f}{}\" class=\"f{}\"/>\n", x, y, kMarkers[index % 4 - 1], colour);
     }
   }
 

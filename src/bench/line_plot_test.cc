@@ -57,9 +57,10 @@ TEST(PlotSvgTest, EverySeriesHasALegendAndABoundHasNoMarkers) {
 
   for (const char* name : {">first<", ">second<", ">limit<"}) EXPECT_THAT(svg, HasSubstr(name));
   EXPECT_THAT(svg, HasSubstr("class=\"bound\""));
-  EXPECT_THAT(svg, HasSubstr("var(--c0)"));
-  EXPECT_THAT(svg, HasSubstr("var(--c1)"));
-  EXPECT_THAT(svg, Not(HasSubstr("var(--c2)\"")));
+  EXPECT_THAT(svg, HasSubstr("class=\"line s0\""));
+  EXPECT_THAT(svg, HasSubstr("class=\"line s1\""));
+  EXPECT_THAT(svg, HasSubstr("class=\"f1\""));
+  EXPECT_THAT(svg, Not(HasSubstr("class=\"f2\"")));
 }
 
 TEST(PlotSvgTest, TextsAreEscaped) {
@@ -90,7 +91,7 @@ TEST(PlotSvgTest, BothColourSchemesHaveEveryColour) {
   const std::string svg = PlotSvg(LinePlot());
 
   EXPECT_THAT(svg, HasSubstr("prefers-color-scheme:dark"));
-  for (const char* name : {"--paper:", "--ink:", "--c0:", "--c5:"}) {
+  for (const char* name : {".paper{", "text{fill:", ".s0{", ".f5{"}) {
     const size_t first = svg.find(name);
     ASSERT_NE(first, std::string::npos);
     EXPECT_NE(svg.find(name, first + 1), std::string::npos) << name;
