@@ -73,10 +73,7 @@ Status EngineCore::Check(const Request& request) const {
   }
   RequestDemand demand;
   demand.num_prompt_tokens = static_cast<int64_t>(request.prompt_token_ids.size());
-  demand.max_output_tokens =
-      MaxOutputTokens(request.beam_search ? std::optional(request.beam_search->max_tokens)
-                                          : request.params.max_tokens,
-                      options_.max_model_len, demand.num_prompt_tokens);
+  demand.max_output_tokens = MaxOutputTokens(request);
   demand.num_sequences = static_cast<uint32_t>(request.beam_search ? request.beam_search->beam_width
                                                                    : request.params.n);
   demand.in_lockstep = request.beam_search.has_value();
@@ -84,6 +81,13 @@ Status EngineCore::Check(const Request& request) const {
   const std::optional<Refusal> refusal =
       RefuseIfImpossible(demand, options_.cache.num_blocks, options_.limits);
   return refusal ? StatusOf(*refusal, demand) : Status::Ok();
+}
+
+int32_t EngineCore::MaxOutputTokens(const Request& request) const {
+  return engine::MaxOutputTokens(
+      request.beam_search ? std::optional(request.beam_search->max_tokens)
+                          : request.params.max_tokens,
+      options_.max_model_len, static_cast<int64_t>(request.prompt_token_ids.size()));
 }
 
 std::string EngineCore::RootOf(std::string_view cache_salt) const {
@@ -116,6 +120,7 @@ std::unique_ptr<RequestState> EngineCore::Prepare(Request request, uint64_t seed
   }
   state->num_unfinished = static_cast<int32_t>(NumSequences(*state));
   state->output.seed = seed;
+  state->output.timing.token_s.reserve(static_cast<size_t>(MaxOutputTokens(stored)));
   state->times.submitted = executor_.Now();
   return state;
 }
@@ -133,11 +138,8 @@ std::unique_ptr<SequenceState> EngineCore::NewSequence(RequestState& request, in
   auto sequence = std::make_unique<SequenceState>();
   sequence->request = &request;
   sequence->index = index;
-  const std::optional<int32_t> max_tokens =
-      request.beams ? request.request.beam_search->max_tokens : request.params().max_tokens;
-  sequence->tokens.reserve(static_cast<size_t>(
-      request.num_prompt_tokens() +
-      MaxOutputTokens(max_tokens, options_.max_model_len, request.num_prompt_tokens())));
+  sequence->tokens.reserve(
+      static_cast<size_t>(request.num_prompt_tokens() + MaxOutputTokens(request.request)));
   sequence->tokens.assign(tokens.begin(), tokens.end());
   sequence->cache = cache_.NewSequence(request.root);
   return sequence;

@@ -64,6 +64,7 @@ class EngineCore {
     int64_t num_output_rows = 0;
   };
 
+  int32_t MaxOutputTokens(const Request& request) const;
   std::unique_ptr<SequenceState> NewSequence(RequestState& request, int32_t index,
                                              std::span<const TokenId> tokens);
 

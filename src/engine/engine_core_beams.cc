@@ -8,15 +8,6 @@
 #include "engine/engine_core.h"
 
 namespace octavo::engine {
-namespace {
-
-int32_t MaxBeamTokens(const RequestState& request, int32_t max_model_len) {
-  return MaxOutputTokens(request.request.beam_search->max_tokens, max_model_len,
-                         request.num_prompt_tokens());
-}
-
-}  // namespace
-
 void EngineCore::TakeBeamRow(SequenceSlot slot, std::span<const float> logits) {
   SequenceState& beam = state_.at(slot);
   RequestState& request = *beam.request;
@@ -48,8 +39,7 @@ void EngineCore::AdvanceBeams(RequestState& request) {
   }
   FollowBeams(request, beams, step.going_on);
   ++request.beams->num_steps;
-  if (request.live.empty() ||
-      request.beams->num_steps == MaxBeamTokens(request, options_.max_model_len)) {
+  if (request.live.empty() || request.beams->num_steps == MaxOutputTokens(request.request)) {
     EndBeams(request, FinishReason::kLength);
   }
 }

@@ -5,8 +5,8 @@
 //             its place that needs none.
 // Ownership:  the core borrows it.
 // Threading:  the engine thread.
-// Invariants: calls come in the order SwapOut, CopyBlocks and SwapIn, Forward, Logits within a step,
-//             and take effect in the order in which they come.
+// Invariants: calls come in the order SwapOut, CopyBlocks and SwapIn, Forward, Logits within a
+//             step, and take effect in the order in which they come.
 
 #include <cstdint>
 #include <span>
@@ -31,8 +31,9 @@ class StepExecutor {
   virtual void SwapOut(std::span<const BlockMove> moves) = 0;
   virtual void SwapIn(std::span<const BlockMove> moves) = 0;
   virtual void Forward(const model::ForwardBatch& batch) = 0;
-  // The logits of output rows [first, first + count) of the last Forward, [count, vocab_size]; valid
-  // until the next call, and the caller may write to them. REQUIRES: 1 <= count <= max_logits_rows.
+  // The logits of output rows [first, first + count) of the last Forward, [count, vocab_size];
+  // valid until the next call, and the caller may write to them.
+  // REQUIRES: 1 <= count <= max_logits_rows.
   virtual std::span<float> Logits(int64_t first, int64_t count) = 0;
 
   virtual int64_t max_logits_rows() const = 0;
