@@ -189,7 +189,7 @@ void EngineCore::NoteSpeed(double seconds) {
   seconds_per_token_ += (seconds_per_token_ > 0.0 ? kWeight : 1.0) * (sample - seconds_per_token_);
 }
 
-// ---- Plan ----------------------------------------------------------------------------------------
+// ---- Plan ---------------------------------------------------------------------------------------
 
 void EngineCore::MakePlan() {
   snapshot_.preempted_this_round = false;
@@ -240,7 +240,7 @@ void EngineCore::GiveBack(SequenceSlot slot) {
   state_.SetPhase(slot, SequencePhase::kWaiting);
 }
 
-// ---- Blocks, and the batch -------------------------------------------------------------------------
+// ---- Blocks, and the batch ----------------------------------------------------------------------
 
 // Gives an admitted sequence what the cache and the swap space hold of it; false if the pool could
 // not, against the plan's count.
@@ -360,7 +360,7 @@ void EngineCore::CommitBatch() {
   }
 }
 
-// ---- What the step produced ------------------------------------------------------------------------
+// ---- What the step produced ---------------------------------------------------------------------
 
 void EngineCore::ReadLogits() {
   const auto num_outputs = static_cast<int64_t>(batch_output_rows_.size());
@@ -467,7 +467,7 @@ void EngineCore::NoteToken(RequestState& request, int32_t index) {
   if (index == 0) request.output.timing.token_s.push_back(now - request.times.submitted);
 }
 
-// ---- Ends ------------------------------------------------------------------------------------------
+// ---- Ends ---------------------------------------------------------------------------------------
 
 // One completion has ended.
 void EngineCore::EndSequence(SequenceSlot slot) {
@@ -519,7 +519,7 @@ void EngineCore::ForgetEnded() {
   ended_.clear();
 }
 
-// ---- Questions -------------------------------------------------------------------------------------
+// ---- Questions ----------------------------------------------------------------------------------
 
 EngineStats EngineCore::stats() const {
   EngineStats stats = stats_;
