@@ -56,11 +56,11 @@ struct AttentionKernels {
   void (*store_kv)(const PagedKvView& view, int64_t position, int64_t num_kv_heads, const float* k,
                    const float* v);
   // Attends all rows x the group's heads to the tiles of one chunk, as far as each row sees them;
-  // the states begin anew at a chunk's first tile, and go on from `partials` at any other. A tile is
-  // read once for all rows (and unpacked once for each kAttentionPassPairs pairs of a row and a
-  // head). partials: [num_rows, group_size, PartialFloats(head_dim)], 64-byte aligned. REQUIRES: row
-  // 0 sees at least one position of the first tile. `scratch` holds
-  // AttentionScratchFloats(head_dim) floats, 64-byte aligned.
+  // the states begin anew at a chunk's first tile, and go on from `partials` at any other. A tile
+  // is read once for all rows (and unpacked once for each kAttentionPassPairs pairs of a row and a
+  // head). partials: [num_rows, group_size, PartialFloats(head_dim)], 64-byte aligned. `scratch`
+  // holds AttentionScratchFloats(head_dim) floats, 64-byte aligned. REQUIRES: row 0 sees at least
+  // one position of the first tile.
   void (*attend_tiles)(const PagedKvView& view, const QueryRows& rows, int64_t kv_head,
                        TileSpan tiles, float* scratch, float* partials);
   // Folds the next chunk's partial into the running one (both [PartialFloats(head_dim)]).

@@ -1,8 +1,8 @@
 #pragma once
 
-// Purpose:    how one step's attention is cut into items of work, the same for every layer: tiles of
-//             prompt rows, and for the slices of one row (decoding sequences) groups of rows that
-//             visit the K and V that they share together.
+// Purpose:    how one step's attention is cut into items of work, the same for every layer: tiles
+//             of prompt rows, and for the slices of one row (decoding sequences) groups of rows
+//             that visit the K and V that they share together.
 // Ownership:  owns its lists; borrows the batch's block tables while they are used.
 // Threading:  Build is called by one thread; then read-only.
 // Invariants: depends on positions and block tables alone; nothing is allocated after construction.
