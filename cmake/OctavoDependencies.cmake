@@ -1,16 +1,18 @@
 # Everything comes from Debian 12 packages; scripts/setup installs them.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-find_path(OCTAVO_HWY_INCLUDE hwy/highway.h REQUIRED)  # used header-only
-pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
-pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
-pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 find_package(fmt REQUIRED)
-find_package(CLI11 REQUIRED)
-find_package(Boost 1.81 REQUIRED COMPONENTS json)
-
-add_library(octavo_hwy INTERFACE)
-target_include_directories(octavo_hwy SYSTEM INTERFACE "${OCTAVO_HWY_INCLUDE}")
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(LIBCRYPTO REQUIRED IMPORTED_TARGET libcrypto)
+if(NOT OCTAVO_ONLY_KVCACHE)
+  find_path(OCTAVO_HWY_INCLUDE hwy/highway.h REQUIRED)  # used header-only
+  pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+  pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+  find_package(CLI11 REQUIRED)
+  find_package(Boost 1.81 REQUIRED COMPONENTS json)
+  add_library(octavo_hwy INTERFACE)
+  target_include_directories(octavo_hwy SYSTEM INTERFACE "${OCTAVO_HWY_INCLUDE}")
+endif()
 if(OCTAVO_BUILD_TESTS)
   find_package(GTest REQUIRED)
   find_path(OCTAVO_RAPIDCHECK_INCLUDE rapidcheck.h REQUIRED)

@@ -10,9 +10,6 @@
 
 namespace octavo::kvcache {
 
-BlockRef::BlockRef(BlockRef&& other) noexcept
-    : pool_(std::exchange(other.pool_, nullptr)), id_(other.id_) {}
-
 BlockRef& BlockRef::operator=(BlockRef&& other) noexcept {
   if (this != &other) {
     Reset();
@@ -38,9 +35,7 @@ BlockRef BlockRef::Share() const {
   return BlockRef(pool_, id_);
 }
 
-void BlockRef::Reset() {
-  if (BlockPool* const pool = std::exchange(pool_, nullptr)) pool->Drop(id_);
-}
+void BlockRef::GiveBack() { std::exchange(pool_, nullptr)->Drop(id_); }
 
 BlockPool::BlockPool(uint32_t num_blocks) {
   OCTAVO_CHECK(num_blocks < kNoBlock, "the highest block id ends lists");

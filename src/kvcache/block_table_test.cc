@@ -4,24 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
 #include <limits>
-#include <new>
 #include <utility>
 
-namespace {
-int num_allocations = 0;
-}  // namespace
-
-// Counts what the whole test program allocates.
-[[gnu::noinline]] void* operator new(size_t size) {
-  ++num_allocations;
-  void* const memory = std::malloc(size == 0 ? 1 : size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+#include "kvcache/allocation_counter.h"
 
 namespace octavo::kvcache {
 namespace {
@@ -185,7 +171,7 @@ TEST(BlockTableTest, MovingATableMovesItsBlocksAndTokens) {
 TEST(BlockTableTest, GrowingAndShrinkingWithinTheReserveAllocatesNothing) {
   BlockPool pool(64);
   BlockTable table(&pool, kBlockSize, 64);
-  const int before = num_allocations;
+  const size_t before = NumAllocations();
 
   for (int round = 0; round < 10; ++round) {
     for (int64_t token = 0; token < 64 * kBlockSize; ++token) {
@@ -195,7 +181,7 @@ TEST(BlockTableTest, GrowingAndShrinkingWithinTheReserveAllocatesNothing) {
     table.Truncate(0);
   }
 
-  EXPECT_EQ(num_allocations, before);
+  EXPECT_EQ(NumAllocations(), before);
 }
 
 TEST(BlockTableDeathTest, TokensBeyondTheCapacityAreABug) {

@@ -51,7 +51,6 @@ uint32_t CostAwarePolicy::PopVictim() {
   for (uint32_t i = 0; i < kNumClasses; ++i) {
     const uint32_t front = lists_.first(i);
     if (front == kNoBlock) continue;
-    // On equal ranks the lower class goes first, which is where a child is.
     if (victim == kNoBlock || ranks_[front] < ranks_[victim]) victim = front;
   }
   if (victim == kNoBlock) return kNoBlock;

@@ -106,14 +106,13 @@ bool KvCacheManager::Impl::Acquire(CachedSequence& sequence, std::span<const int
   OCTAVO_CHECK(table.num_blocks() == 0, "a sequence acquires a prefix while it is empty");
   if (!cache.is_enabled()) return true;
   path_.clear();
-  uint32_t num_idle = 0;
-  const PrefixTree::Closest rest = cache.Walk(sequence.root_, tokens, [&](uint32_t block) {
-    path_.push_back(block);
-    if (cache.IsRecyclable(block)) ++num_idle;
-  });
+  const PrefixTree::Closest rest =
+      cache.Walk(sequence.root_, tokens, [&](uint32_t block) { path_.push_back(block); });
   const bool takes_over = rest.block != kNoBlock && cache.CanTakeOver(rest);
   const bool copies_block = rest.block != kNoBlock && !takes_over;
-  if (copies_block && pool.num_available() <= num_idle) return false;
+  // The copy's source is as available as the blocks before it: if they are all that is left, then
+  // it is left as well.
+  if (copies_block && pool.num_available() == 0) return false;
 
   for (const uint32_t block : path_) table.Append(cache.Hit(block));
   if (takes_over) table.Append(cache.Hit(rest.block));

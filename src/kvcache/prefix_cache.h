@@ -113,7 +113,7 @@ class PrefixCache final : public BlockRecycler {
   std::vector<Usage> usage_;  // [num_blocks]
   int64_t now_ms_ = 0;
   uint64_t num_sequences_ = 0;  // that retain a root
-  KvCacheStats counted_;  // counters and histograms only
+  KvCacheStats counted_;        // counters and histograms only
 };
 
 template <class Visit>

@@ -1,5 +1,8 @@
 #include "kvcache/prefix_explanation.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "base/checked_math.h"
 
 namespace octavo::kvcache {
@@ -30,6 +33,31 @@ BlockExplanation ExplainEnd(const PrefixCache& cache, const PrefixTree::Closest&
   return explanation;
 }
 
+std::span<const int32_t> BlockOf(std::span<const int32_t> tokens, size_t index, size_t block_size) {
+  const size_t first = index * block_size;
+  return tokens.subspan(first, std::min(block_size, tokens.size() - first));
+}
+
+// Finds whole blocks that were cached once. `tokens`: those of `blocks`, which follow content of
+// parent_hash.
+void FindEvicted(const GhostHistory& history, uint64_t parent_hash, std::span<const int32_t> tokens,
+                 size_t block_size, std::span<BlockExplanation> blocks) {
+  std::vector<GhostHistory::Query> queries;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const auto content = BlockOf(tokens, i, block_size);
+    if (content.size() < block_size) break;
+    parent_hash = PrefixTree::Hash(parent_hash, content);
+    queries.push_back({parent_hash, std::nullopt});
+  }
+  history.Find(queries);
+  for (size_t i = 0; i < queries.size(); ++i) {
+    if (!queries[i].evicted_at_ms) continue;
+    blocks[i].reason = MissReason::kEvicted;
+    blocks[i].evicted_at_ms = *queries[i].evicted_at_ms;
+    blocks[i].differs_at = 0;
+  }
+}
+
 }  // namespace
 
 std::vector<BlockExplanation> ExplainPrefix(const PrefixCache& cache, uint32_t root,
@@ -55,23 +83,15 @@ std::vector<BlockExplanation> ExplainPrefix(const PrefixCache& cache, uint32_t r
       end > 0 ? cache.tree().has_children(parent.value()) : closest.block != kNoBlock;
 
   for (size_t i = end; i < num_blocks; ++i) {
-    const size_t first = i * block_size;
-    const auto content = tokens.subspan(first, std::min(block_size, tokens.size() - first));
-    BlockExplanation explanation;
-    explanation.reason = MissReason::kNeverSeen;
+    const auto content = BlockOf(tokens, i, block_size);
     if (i == end && has_siblings) {
-      explanation = ExplainEnd(cache, closest, static_cast<int64_t>(first), content);
+      blocks.push_back(ExplainEnd(cache, closest, static_cast<int64_t>(i * block_size), content));
+    } else {
+      blocks.push_back({BlockMatch::kMiss, 0, MissReason::kNeverSeen, 0, 0});
     }
-    if (content.size() == block_size && explanation.reason != MissReason::kNone) {
-      hash = PrefixTree::Hash(hash, content);
-      if (const auto evicted_at_ms = cache.history().Find(hash)) {
-        explanation.reason = MissReason::kEvicted;
-        explanation.evicted_at_ms = *evicted_at_ms;
-        explanation.differs_at = 0;
-      }
-    }
-    blocks.push_back(explanation);
   }
+  FindEvicted(cache.history(), hash, tokens.subspan(end * block_size), block_size,
+              std::span(blocks).subspan(end));
   return blocks;
 }
 

@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -117,14 +118,18 @@ uint32_t PrefixTree::FindSealed(ParentId parent, std::span<const int32_t> query)
   return kNoBlock;
 }
 
+void PrefixTree::StoreTokens(uint32_t block, size_t offset, std::span<const int32_t> tokens) {
+  const size_t first = size_t{block} * static_cast<size_t>(state_.block_size_tokens) + offset;
+  std::memcpy(state_.tokens.data() + first, tokens.data(), tokens.size_bytes());
+}
+
 void PrefixTree::Insert(uint32_t block, ParentId parent, std::span<const int32_t> tokens) {
   PrefixTreeState::Node& node = state_.nodes[block];
   OCTAVO_CHECK(node.num_tokens == 0 && !tokens.empty(), "a block gets content once");
   OCTAVO_CHECK(IsRoot(parent) || is_sealed(parent.value()), "content follows a sealed block");
   node.parent = parent;
   node.block_index = IsRoot(parent) ? 0 : state_.nodes[parent.value()].block_index + 1;
-  const auto first = size_t{block} * static_cast<size_t>(state_.block_size_tokens);
-  std::ranges::copy(tokens, state_.tokens.begin() + static_cast<ptrdiff_t>(first));
+  StoreTokens(block, 0, tokens);
   node.num_tokens = static_cast<int32_t>(tokens.size());
   if (is_sealed(block)) node.hash = Hash(hash(parent), tokens);
   Link(block);
@@ -138,8 +143,7 @@ void PrefixTree::Extend(uint32_t block, std::span<const int32_t> more) {
   const bool is_alone =
       first_child(node.parent) == block && node.left == kNoBlock && node.right == kNoBlock;
   if (!is_alone) Unlink(block);
-  std::ranges::copy(
-      more, state_.tokens.begin() + static_cast<ptrdiff_t>(size_t{block} * block_size + held));
+  StoreTokens(block, held, more);
   node.num_tokens += static_cast<int32_t>(more.size());
   if (is_sealed(block)) node.hash = Hash(hash(node.parent), tokens(block));
   if (!is_alone) Link(block);
@@ -165,34 +169,8 @@ void PrefixTree::Remove(uint32_t block) {
   if (IsRoot(parent)) DropRootIfUnused(parent.value() - kFirstRoot);
 }
 
-uint32_t PrefixTree::parent_block(uint32_t block) const {
-  const ParentId above = state_.nodes[block].parent;
-  return IsRoot(above) ? kNoBlock : above.value();
-}
-
-std::span<const int32_t> PrefixTree::tokens(uint32_t block) const {
-  const auto block_size = static_cast<size_t>(state_.block_size_tokens);
-  return {state_.tokens.data() + block * block_size,
-          static_cast<size_t>(state_.nodes[block].num_tokens)};
-}
-
-uint64_t PrefixTree::hash(ParentId parent) const {
-  return IsRoot(parent) ? state_.roots[parent.value() - kFirstRoot].hash
-                        : state_.nodes[parent.value()].hash;
-}
-
 uint64_t PrefixTree::Hash(uint64_t parent_hash, std::span<const int32_t> tokens) {
   return XXH3_64bits_withSeed(tokens.data(), tokens.size_bytes(), parent_hash);
-}
-
-uint32_t PrefixTree::first_child(ParentId parent) const {
-  return IsRoot(parent) ? state_.roots[parent.value() - kFirstRoot].first_child
-                        : state_.nodes[parent.value()].first_child;
-}
-
-uint32_t& PrefixTree::first_child(ParentId parent) {
-  return IsRoot(parent) ? state_.roots[parent.value() - kFirstRoot].first_child
-                        : state_.nodes[parent.value()].first_child;
 }
 
 bool PrefixTree::Precedes(uint32_t block, uint32_t other) const {

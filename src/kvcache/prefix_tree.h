@@ -98,10 +98,19 @@ class PrefixTree {
   int32_t num_tokens(uint32_t block) const { return state_.nodes[block].num_tokens; }
   ParentId parent(uint32_t block) const { return state_.nodes[block].parent; }
   // kNoBlock when the parent is a root.
-  uint32_t parent_block(uint32_t block) const;
+  uint32_t parent_block(uint32_t block) const {
+    const ParentId above = state_.nodes[block].parent;
+    return IsRoot(above) ? kNoBlock : above.value();
+  }
   uint32_t block_index(uint32_t block) const { return state_.nodes[block].block_index; }
-  std::span<const int32_t> tokens(uint32_t block) const;  // [num_tokens(block)]
-  uint64_t hash(ParentId parent) const;                   // a root's, or a sealed block's
+  std::span<const int32_t> tokens(uint32_t block) const {  // [num_tokens(block)]
+    const auto block_size = static_cast<size_t>(state_.block_size_tokens);
+    return {state_.tokens.data() + block * block_size, static_cast<size_t>(num_tokens(block))};
+  }
+  uint64_t hash(ParentId parent) const {  // a root's, or a sealed block's
+    return IsRoot(parent) ? state_.roots[parent.value() - kFirstRoot].hash
+                          : state_.nodes[parent.value()].hash;
+  }
   static uint64_t HashOfKey(std::string_view key);
   // The chained hash of a block of these tokens.
   static uint64_t Hash(uint64_t parent_hash, std::span<const int32_t> tokens);
@@ -115,8 +124,15 @@ class PrefixTree {
     size_t operator()(std::string_view key) const;
   };
 
-  uint32_t& first_child(ParentId parent);
-  uint32_t first_child(ParentId parent) const;
+  uint32_t& first_child(ParentId parent) {
+    return IsRoot(parent) ? state_.roots[parent.value() - kFirstRoot].first_child
+                          : state_.nodes[parent.value()].first_child;
+  }
+  uint32_t first_child(ParentId parent) const {
+    return IsRoot(parent) ? state_.roots[parent.value() - kFirstRoot].first_child
+                          : state_.nodes[parent.value()].first_child;
+  }
+  void StoreTokens(uint32_t block, size_t offset, std::span<const int32_t> tokens);
   void Link(uint32_t block);
   void Unlink(uint32_t block);
   // Orders siblings: by tokens, a prefix first, equals by id.

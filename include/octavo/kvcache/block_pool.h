@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "octavo/kvcache/block_id.h"
@@ -38,7 +39,8 @@ class BlockRef {
  public:
   BlockRef() = default;
   ~BlockRef() { Reset(); }
-  BlockRef(BlockRef&& other) noexcept;
+  BlockRef(BlockRef&& other) noexcept
+      : pool_(std::exchange(other.pool_, nullptr)), id_(other.id_) {}
   BlockRef& operator=(BlockRef&& other) noexcept;
   BlockRef(const BlockRef&) = delete;
   BlockRef& operator=(const BlockRef&) = delete;
@@ -51,12 +53,15 @@ class BlockRef {
   [[nodiscard]] BlockRef Share() const;
 
   // Gives the reference back, if there is one.
-  void Reset();
+  void Reset() {
+    if (pool_ != nullptr) GiveBack();
+  }
 
  private:
   friend class BlockPool;
   friend class BlockTable;  // checks that a reference is of the table's own pool
   BlockRef(BlockPool* pool, BlockId id) : pool_(pool), id_(id) {}
+  void GiveBack();
 
   BlockPool* pool_ = nullptr;
   BlockId id_;

@@ -7,7 +7,9 @@
 //             num_blocks. Counters start at the manager's construction and never fall. Times are by
 //             the manager's clock (SetNow).
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -22,7 +24,12 @@ struct DurationHistogram {
   uint64_t num_samples = 0;
   int64_t sum_ms = 0;
 
-  void Record(int64_t duration_ms);
+  void Record(int64_t duration_ms) {
+    const auto duration = static_cast<uint64_t>(std::max<int64_t>(duration_ms, 0));
+    ++counts[std::min<size_t>(static_cast<size_t>(std::bit_width(duration)), kNumBuckets - 1)];
+    ++num_samples;
+    sum_ms += static_cast<int64_t>(duration);
+  }
   // The end of a bucket, excluded; the last one's would be infinite.
   static int64_t UpperBoundMs(size_t bucket) { return int64_t{1} << bucket; }
 };
