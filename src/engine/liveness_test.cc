@@ -18,7 +18,7 @@
 namespace octavo::engine {
 namespace {
 
-constexpr int64_t kNumPrograms = 400;
+constexpr int64_t kNumPrograms = 1000;
 constexpr int64_t kNumShards = 4;  // tests, so that they can run side by side
 
 int64_t NumberFromEnvironment(const char* name, int64_t otherwise) {
