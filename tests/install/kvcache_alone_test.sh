@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 configure() { cmake -G Ninja -DCMAKE_CXX_COMPILER="$compiler" "$@" >"$work/configure.log" || { cat "$work/configure.log"; exit 1; }; }
 
 configure -S "$source" -B "$work/alone" -DCMAKE_BUILD_TYPE=Release -DOCTAVO_ONLY_KVCACHE=ON
-cmake --build "$work/alone"
+cmake --build "$work/alone" --target octavo_kvcache_test
 "$work/alone/bin/octavo_kvcache_test" --gtest_brief=1
 cmake --install "$work/alone" --prefix "$work/prefix" >"$work/install.log"
 

@@ -85,8 +85,8 @@ class BlockPool {
   [[nodiscard]] std::optional<BlockRef> Allocate();
 
   // num_blocks free blocks with consecutive ids, lowest run first; nothing when there is no such
-  // run. Evicts nothing. For the contiguous baseline: O(num_blocks of the pool), allocates the vector. REQUIRES:
-  // num_blocks >= 1.
+  // run. Evicts nothing. For the contiguous baseline: O(num_blocks of the pool), allocates the
+  // vector. REQUIRES: num_blocks >= 1.
   [[nodiscard]] std::optional<std::vector<BlockRef>> AllocateContiguous(uint32_t num_blocks);
 
   uint32_t num_blocks() const { return static_cast<uint32_t>(state_.blocks.size()); }

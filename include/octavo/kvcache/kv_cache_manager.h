@@ -37,7 +37,7 @@ struct KvCacheOptions {
   int32_t block_size_tokens = 16;      // 8, 16, 32, 64, 128 or 256
   size_t max_blocks_per_sequence = 0;  // room that a sequence's table reserves
   bool enable_prefix_caching = true;   // false: nothing is published, nothing is found
-  EvictionPolicyKind eviction = EvictionPolicyKind::kLru;
+  EvictionPolicyKind eviction = EvictionPolicyKind::kCostAware;
   double max_pinned_share = 0.5;  // of the blocks; [0, 1]
 };
 
@@ -50,10 +50,11 @@ struct PrefixMatch {
   bool copies_block = false;     // the last tokens lie in a block that must be copied first
 };
 
-// A copy of a block's first num_tokens positions, all layers. Copies are carried out in the order in
-// which they were given, all of them, also those of a sequence that is gone by then, and before
-// anything else is written into any block (the step's K and V, swapped-in blocks): then a source
-// that is given to somebody else in the meantime still holds what is to be copied.
+// A copy of a block's first num_tokens positions, all layers. Copies are carried out in the order
+// in which they were given, all of them, also those of a sequence that is gone by then, and before
+// any block is written or read otherwise (the step's K and V, swapping in and out): so a source
+// that is given to somebody else in the meantime still holds what is to be copied. See
+// contracts/kv-cache.md#copies.
 struct BlockCopy {
   BlockId source;
   BlockId destination;
@@ -79,9 +80,10 @@ class KvCacheManager {
   // The longest cached prefix of `tokens`, at most max_tokens of it. O(blocks matched).
   PrefixMatch Match(std::string_view root, std::span<const int32_t> tokens,
                     int64_t max_tokens) const;
-  // Takes what Match finds: shares whole blocks, copies the first tokens of a partly matching one.
-  // Afterwards sequence.num_tokens() is the length found. False, and nothing changed, when the pool
-  // has no block for the copy. REQUIRES: an empty sequence.
+  // Takes what Match finds: shares whole blocks, copies the first tokens of a partly matching one,
+  // or takes over an unsealed block that nobody holds and whose tokens were all found. Afterwards
+  // sequence.num_tokens() is the length found. False, and nothing changed, when the pool has no
+  // block for the copy. REQUIRES: an empty sequence.
   [[nodiscard]] bool Acquire(CachedSequence& sequence, std::span<const int32_t> tokens,
                              int64_t max_tokens, std::vector<BlockCopy>* copies);
   // Makes the positions [sequence.num_tokens(), num_tokens) writable: blocks of its own, and a copy
@@ -89,15 +91,20 @@ class KvCacheManager {
   // cannot give that many blocks.
   [[nodiscard]] bool Reserve(CachedSequence& sequence, int64_t num_tokens,
                              std::vector<BlockCopy>* copies);
-  // How many blocks Reserve would take from the pool.
+  // How many blocks Reserve would take from the pool: it succeeds if and only if that many are
+  // available.
   uint32_t NumBlocksToReserve(const CachedSequence& sequence, int64_t num_tokens) const;
   // The K and V of tokens [sequence.num_tokens(), num_computed) are stored now. Publishes them, and
   // gives a full block back when an equal one is cached already (the table then names that one).
-  // `tokens`: all of the sequence's, at least num_computed. REQUIRES: they are reserved.
+  // `tokens`: all of the sequence's, at least num_computed. REQUIRES: they are reserved, and the
+  // sequence was not forked since.
   void Commit(CachedSequence& sequence, std::span<const int32_t> tokens, int64_t num_computed);
-  // A second sequence that shares all blocks; whoever first writes into the shared tail copies it.
+  // A second sequence that shares all blocks with committed tokens; whoever first writes into the
+  // shared tail copies it.
   CachedSequence Fork(const CachedSequence& sequence);
-  // Forgets the positions from num_tokens on (rollback); other holders keep theirs.
+  // Forgets the positions from num_tokens on (rollback) and gives up what was reserved behind them;
+  // other holders keep theirs. The content stays cached until the sequence reserves positions in
+  // its last block again: then that block is cut, or copied when others rely on it.
   void Truncate(CachedSequence& sequence, int64_t num_tokens);
   // Gives every block back; the sequence is empty again. The destructor does the same.
   void Release(CachedSequence& sequence) { sequence.Reset(); }
@@ -107,13 +114,13 @@ class KvCacheManager {
 
   // ---- Pins: cached content that eviction passes over, until its time ends, it is unpinned, or
   // the pins must yield. Pins the cached prefix of `tokens`; returns how many tokens it covers (the
-  // cap may cut it short; 0 = nothing is pinned, `pin` unchanged).
+  // cap may cut it short; 0 = nothing is pinned, `pin` unchanged). REQUIRES: ttl_ms > 0.
   int64_t Pin(std::string_view root, std::span<const int32_t> tokens, int64_t ttl_ms, PinId* pin);
   bool Unpin(PinId pin);  // false: it had ended already
   // Ends pins, the oldest first, until `num_blocks` of them can be evicted or none is left.
   void YieldPins(uint32_t num_blocks);
 
-  // Drops all cached content that nobody holds, pinned or not.
+  // Ends all pins and drops all cached content that nobody holds.
   void Reset();
 
   // ---- Questions.
