@@ -68,14 +68,13 @@ class EngineCore {
   std::unique_ptr<SequenceState> NewSequence(RequestState& request, int32_t index,
                                              std::span<const TokenId> tokens);
 
-  // Before the step: who takes part.
+  // Before the step: who takes part, with which blocks and rows (engine_core_batch.cc).
   void MakePlan();
   void NoteSpeed(double seconds);
   void Preempt(const StepPlan& plan);
   void PreemptOne(SequenceSlot slot, PreemptionMode mode);
   void GiveBack(SequenceSlot slot);
 
-  // The step: blocks and rows.
   void FillBatch();
   bool Admit(const ScheduledSequence& scheduled);
   bool Restore(SequenceState& sequence);
@@ -85,7 +84,7 @@ class EngineCore {
   void FillRows();
   void CommitBatch();
 
-  // After the step: what the rows of logits lead to.
+  // After the step: what the rows of logits lead to (engine_core_outputs.cc).
   void ReadLogits();
   void TakeRow(SequenceSlot slot, int64_t position, std::span<float> logits);
   bool ReportPromptLogprob(RequestState& request, int64_t position, std::span<const float> logits);
