@@ -38,19 +38,21 @@ void CostAwarePolicy::Insert(const EvictionCandidate& candidate) {
   }
   ranks_[candidate.block] = last_rank_ + values_[own_class];
   lists_.PushBack(own_class, candidate.block);
+  used_classes_ |= 1u << own_class;
   ++size_;
 }
 
 void CostAwarePolicy::Remove(uint32_t block) {
+  const uint32_t own_class = lists_.list_of(block);
   lists_.Remove(block);
+  if (lists_.size(own_class) == 0) used_classes_ &= ~(1u << own_class);
   --size_;
 }
 
 uint32_t CostAwarePolicy::PopVictim() {
   uint32_t victim = kNoBlock;
-  for (uint32_t i = 0; i < kNumClasses; ++i) {
-    const uint32_t front = lists_.first(i);
-    if (front == kNoBlock) continue;
+  for (uint32_t rest = used_classes_; rest != 0; rest &= rest - 1) {
+    const uint32_t front = lists_.first(static_cast<uint32_t>(std::countr_zero(rest)));
     if (victim == kNoBlock || ranks_[front] < ranks_[victim]) victim = front;
   }
   if (victim == kNoBlock) return kNoBlock;

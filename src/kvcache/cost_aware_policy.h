@@ -21,7 +21,7 @@ namespace octavo::kvcache {
 
 class CostAwarePolicy final : public EvictionPolicy {
  public:
-  static constexpr uint32_t kNumClasses = 32;
+  static constexpr uint32_t kNumClasses = 32;  // one bit each
   // At this position attention costs as much as everything else, for a model of 100M weights.
   static constexpr int64_t kDoubleCostPosition = 4096;
 
@@ -40,6 +40,7 @@ class CostAwarePolicy final : public EvictionPolicy {
   std::vector<uint64_t> ranks_;                 // [num_blocks]
   std::vector<uint8_t> class_floor_;            // [num_blocks]: the highest class of its children
   uint64_t last_rank_ = 0;                      // of the last victim
+  uint32_t used_classes_ = 0;                   // bit i: class i is not empty
 };
 
 }  // namespace octavo::kvcache
