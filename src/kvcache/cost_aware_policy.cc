@@ -6,8 +6,9 @@
 namespace octavo::kvcache {
 namespace {
 
-constexpr uint64_t kUnit = 16;          // of values: a block at position 0 that was never reused
-constexpr uint64_t kSqrt2Times64 = 91;  // 1.4142 * 64 = 90.5
+constexpr uint64_t kUnit = 16;            // of values: a block at position 0 that was never reused
+constexpr uint32_t kMostReuses = 0xffff;  // that are told apart
+constexpr uint64_t kSqrt2Times64 = 91;    // 1.4142 * 64 = 90.5
 
 }  // namespace
 
@@ -22,9 +23,10 @@ CostAwarePolicy::CostAwarePolicy(uint32_t num_blocks)
 uint32_t CostAwarePolicy::ClassOf(const EvictionCandidate& candidate) const {
   const auto position = static_cast<uint64_t>(candidate.position_tokens);
   const uint64_t cost = kUnit + kUnit * position / kDoubleCostPosition;
-  const uint64_t value = (1 + uint64_t{candidate.num_reuses}) * cost;
-  const auto above = std::upper_bound(values_.begin(), values_.end(), value);
-  return static_cast<uint32_t>(above - values_.begin()) - 1;  // values_[0] is the least value
+  const uint64_t uses = 1 + uint64_t{std::min(candidate.num_reuses, kMostReuses)};
+  // The class is the binary logarithm of the value's square.
+  const uint64_t square = uses * uses * cost / kUnit;
+  return std::min(static_cast<uint32_t>(std::bit_width(square)) - 1, kNumClasses - 1);
 }
 
 void CostAwarePolicy::Insert(const EvictionCandidate& candidate) {

@@ -5,11 +5,12 @@
 //             time.
 // Ownership:  see eviction_policy.h.
 // Threading:  see eviction_policy.h.
-// Invariants: value = (1 + reuses) * cost(position), rounded down to one of kNumClasses powers of
-//             sqrt(2); each class is a queue, so a victim is the lowest of kNumClasses fronts. The
-//             cost of a token grows with its position, since attention reads what is before it;
-//             all blocks have the same bytes. A block's class is not below that of a child that it
-//             had when it became idle.
+// Invariants: value = (1 + reuses) * sqrt(cost(position)), rounded down to one of kNumClasses powers
+//             of sqrt(2); each class is a queue, so a victim is the lowest of kNumClasses fronts.
+//             The cost of a token grows with its position, since attention reads what is before it;
+//             all blocks have the same bytes. The root keeps the ends of long prompts from
+//             outliving all else (docs/decisions/0005). A block's class is not below that of a
+//             child that it had when it became idle.
 
 #include <array>
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 #include "kvcache/cost_aware_policy.h"
@@ -46,7 +47,7 @@ TEST_F(EvictionTest, ContentThatWasNeverReusedGivesWayBeforeContentThatWas) {
 }
 
 TEST_F(EvictionTest, ReusedContentPastItsShareGivesWayLikeAnyOther) {
-  Make(4);  // at most three reused blocks are preferred
+  Make(4);  // at most one reused block is preferred
   for (int32_t i = 0; i < 4; ++i) {
     for (int repeat = 0; repeat < 2; ++repeat) {
       const CachedSequence sequence = Run(Tokens(100 * i, 8));
@@ -216,6 +217,29 @@ TEST(CostAwarePolicyTest, AMoreValuedChildRaisesItsParent) {
   EXPECT_EQ(policy.PopVictim(), 2u);
   EXPECT_EQ(policy.PopVictim(), 1u);
   EXPECT_EQ(policy.PopVictim(), kNoBlock);
+}
+
+// Four times the cost is worth as much as two uses, and less than three.
+TEST(CostAwarePolicyTest, UsesCountInFullAndCostByItsRoot) {
+  CostAwarePolicy policy(8);
+  const int64_t fourfold = 3 * CostAwarePolicy::kDoubleCostPosition;
+  policy.Insert({.block = 3, .num_reuses = 2});
+  policy.Insert({.block = 1, .position_tokens = fourfold});
+  policy.Insert({.block = 2, .num_reuses = 1});
+  policy.Insert({.block = 4, .position_tokens = fourfold});
+
+  for (const uint32_t block : {1u, 2u, 4u, 3u}) EXPECT_EQ(policy.PopVictim(), block);
+}
+
+TEST(CostAwarePolicyTest, TheLargestFiguresHaveAClass) {
+  CostAwarePolicy policy(4);
+  policy.Insert({.block = 1,
+                 .num_reuses = std::numeric_limits<uint32_t>::max(),
+                 .position_tokens = int64_t{1} << 38});
+  policy.Insert({.block = 2, .num_reuses = 7});
+
+  EXPECT_EQ(policy.PopVictim(), 2u);
+  EXPECT_EQ(policy.PopVictim(), 1u);
 }
 
 TEST(CostAwarePolicyTest, ABlockWhoseChildrenAreGoneIsWorthWhatItIsWorthItself) {

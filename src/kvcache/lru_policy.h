@@ -14,7 +14,7 @@ namespace octavo::kvcache {
 
 class LruPolicy final : public EvictionPolicy {
  public:
-  static constexpr double kMaxReusedShare = 0.75;
+  static constexpr double kMaxReusedShare = 0.25;  // docs/decisions/0005
 
   explicit LruPolicy(uint32_t num_blocks);
 
