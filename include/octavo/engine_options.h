@@ -62,7 +62,7 @@ struct CacheOptions {
   // Room for the K and V of preempted sequences, inside the memory limit; 0 = they are recomputed.
   int64_t swap_space_bytes = 0;
   bool enable_prefix_caching = true;  // kPaged only
-  EvictionPolicy eviction_policy = EvictionPolicy::kLru;
+  EvictionPolicy eviction_policy = EvictionPolicy::kCostAware;
   double max_pinned_share = 0.5;  // of the blocks that pins may hold; [0, 1]
   // Share of min(RAM, cgroup limit) that everything together may use; (0, 1].
   double gpu_memory_utilization = 0.92;

@@ -159,7 +159,7 @@ void EngineFlags::AddSharingOptions(CLI::App& app) {
       "Every request computes its whole prompt");
   AddChoice(app, "--eviction-policy", options_.cache.eviction_policy,
             {{"lru", EvictionPolicy::kLru}, {"cost_aware", EvictionPolicy::kCostAware}},
-            "Which cached content gives way first (default lru)");
+            "Which cached content gives way first (default cost_aware)");
   AddNumber(app, "--max-pinned-share", options_.cache.max_pinned_share,
             "Share of the cache that pinned prompts may hold (default 0.5)");
   AddNumber(app, "--max-num-seqs", options_.scheduler.max_num_seqs,
