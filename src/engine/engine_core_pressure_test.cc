@@ -154,10 +154,33 @@ TEST_P(PreemptionTest, SixRequestsThatEachFillThePoolAllFinish) {
   EXPECT_LE(num_preemptions, 6u * 60u / 16u + 6u);  // at most one for each block of output
 }
 
+// What was given up is for those that go on, not for whoever gave it up.
+TEST_P(PreemptionTest, NobodyIsAdmittedInAStepThatPushedSomebodyOut) {
+  CoreOptions core = TightCore(12, GetParam());
+  core.cache.enable_prefix_caching = false;
+  core.limits.max_num_batched_tokens = 24;  // a beginning would fit into the blocks
+  SimulatedEngine engine(core);
+  for (uint32_t i = 0; i < 4; ++i) engine.Submit(Greedy(PromptOf(30, i), 100));
+  int num_preempting_steps = 0;
+  while (engine.core().has_work()) {
+    const EngineStats before = engine.core().stats();
+    ASSERT_TRUE(engine.Step()) << engine.violation();
+    const EngineStats after = engine.core().stats();
+    if (after.num_preemptions_recompute + after.num_preemptions_swap ==
+        before.num_preemptions_recompute + before.num_preemptions_swap) {
+      continue;
+    }
+    ++num_preempting_steps;
+    EXPECT_FALSE(engine.core().last_plan().scheduled.empty());
+    EXPECT_TRUE(engine.core().last_plan().admitted.empty());
+  }
+  EXPECT_GE(num_preempting_steps, 2);
+}
+
 INSTANTIATE_TEST_SUITE_P(Mode, PreemptionTest,
                          ::testing::Values(ComeBack::kByRecompute, ComeBack::kBySwap),
-                         [](const auto& info) {
-                           return info.param == ComeBack::kBySwap ? "Swap" : "Recompute";
+                         [](const auto& mode) {
+                           return mode.param == ComeBack::kBySwap ? "Swap" : "Recompute";
                          });
 
 // Case D1 (b).
@@ -225,7 +248,9 @@ TEST(EngineCorePressureTest, TwoThousandRequestsOfAllLengthsLeaveNothingBehind) 
     kvcache::KvCacheStats stats = engine.cache_stats();
     EXPECT_EQ(stats.num_blocks_in_use, 0u);
     EXPECT_EQ(stats.num_free_blocks + stats.num_cached_blocks, 40u);
-    if (!caches) EXPECT_EQ(stats.num_free_blocks, 40u);
+    if (!caches) {
+      EXPECT_EQ(stats.num_free_blocks, 40u);
+    }
     engine.core().cache().Reset();
     EXPECT_EQ(engine.cache_stats().num_free_blocks, 40u);
   }
@@ -362,7 +387,9 @@ TEST(EngineCorePressureTest, TotalsAreTheSumsOfTheOutputs) {
   for (uint32_t i = 0; i < 30; ++i) {
     sinks.push_back(
         engine.Submit(Greedy(PromptOf(5 + i % 7 * 9, i % 3), 1 + static_cast<int32_t>(i % 5))));
-    if (i % 4 == 0) ASSERT_TRUE(engine.Step()) << engine.violation();
+    if (i % 4 == 0) {
+      ASSERT_TRUE(engine.Step()) << engine.violation();
+    }
   }
   engine.Abort(engine.last_id());
   ASSERT_TRUE(engine.RunAll()) << engine.violation();

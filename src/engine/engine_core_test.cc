@@ -300,7 +300,9 @@ TEST(EngineCoreTest, NeitherCompanyNorChunksNorArrivalChangeAnAnswer) {
         requests.push_back(i % 2 == 0 ? Greedy(PromptOf(3 + 5 * i, i % 4), 12)
                                       : Drawn(PromptOf(3 + 5 * i, i % 4), 12));
         sinks.push_back(engine.Submit(requests.back(), i));
-        if (i % 3 == 0) ASSERT_TRUE(engine.Step()) << engine.violation();
+        if (i % 3 == 0) {
+          ASSERT_TRUE(engine.Step()) << engine.violation();
+        }
       }
       ASSERT_TRUE(engine.RunAll()) << engine.violation();
       for (uint32_t i = 0; i < 20; ++i) EXPECT_AS_ALONE(engine, sinks[i], requests[i], i);
@@ -327,7 +329,9 @@ TEST(EngineCoreTest, EveryWayToKeepTheCacheGivesTheSameAnswers) {
     ASSERT_TRUE(engine.RunAll()) << engine.violation();
     for (size_t i = 0; i < requests.size(); ++i) {
       EXPECT_AS_ALONE(engine, sinks[i], requests[i], 9);
-      if (mode != KvCacheMode::kPaged) EXPECT_EQ(sinks[i]->output().num_cached_tokens, 0);
+      if (mode != KvCacheMode::kPaged) {
+        EXPECT_EQ(sinks[i]->output().num_cached_tokens, 0);
+      }
     }
     EXPECT_EQ(engine.cache_stats().num_blocks_in_use, 0u);
   }
