@@ -23,7 +23,8 @@ struct BeamSearchParams {
   int32_t beam_width = 4;   // [1, 64]; that many completions are returned, best first
   int32_t max_tokens = 16;  // >= 1
   bool ignore_eos = false;
-  // The score is cumulative log-probability / length ^ length_penalty; [-10, 10].
+  // The score is cumulative log-probability / length ^ length_penalty, the length that of prompt
+  // and output; [-10, 10].
   float length_penalty = 1.0f;
 };
 

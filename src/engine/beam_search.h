@@ -38,7 +38,8 @@ struct BeamStep {
 BeamStep ChooseBeams(const BeamSearchParams& params, std::span<const TokenId> eos_token_ids,
                      std::span<const BeamView> beams);
 
-// What a finished hypothesis is ranked by. `num_tokens`: of the output, without the end-of-text.
+// What a finished hypothesis is ranked by. `num_tokens`: of prompt and output, without the
+// end-of-text, as vLLM counts.
 double BeamScore(double cumulative_logprob, int64_t num_tokens, float length_penalty);
 
 // What a request remembers of its search.
