@@ -141,7 +141,8 @@ class Drawing {
   }
 
   std::string Draw() {
-    Add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="img" aria-label="{2}">)"
+    Add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" )"
+        R"(height="{1}" role="img" aria-label="{2}">)"
         "\n",
         kWidth, kHeight, Escaped(plot_.title));
     svg_ += Style();

@@ -31,7 +31,7 @@ std::vector<int32_t> TokensOf(const TraceRequest& request) {
 TEST(ParseTraceTest, ALineIsARequest) {
   const Result<Trace> trace = ParseTrace(
       "a.jsonl",
-      R"({"timestamp": 7, "input_length": 600, "output_length": 3, "hash_ids": [40, 9], "more": 1})");
+      R"({"timestamp": 7, "input_length": 600, "output_length": 3, "hash_ids": [40, 9], "x": 1})");
 
   ASSERT_TRUE(trace.ok()) << trace.status().message();
   ASSERT_EQ(trace->requests.size(), 1u);

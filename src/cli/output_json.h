@@ -27,8 +27,8 @@ std::string TokenString(std::string_view bytes);
 // One member per MemoryTag, and their total.
 boost::json::object BytesByTag(const MemoryUsage& usage);
 
-// `with_scores`: each completion's cumulative_logprob too, which only a request with log-probabilities
-// or a beam search has.
+// `with_scores`: each completion's cumulative_logprob too, which only a request with
+// log-probabilities or a beam search has.
 boost::json::object RunOutputJson(const Engine& engine, const RequestOutput& output,
                                   bool with_scores);
 

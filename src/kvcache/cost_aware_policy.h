@@ -5,8 +5,8 @@
 //             time.
 // Ownership:  see eviction_policy.h.
 // Threading:  see eviction_policy.h.
-// Invariants: value = (1 + reuses) * sqrt(cost(position)), rounded down to one of kNumClasses powers
-//             of sqrt(2); each class is a queue, so a victim is the lowest of kNumClasses fronts.
+// Invariants: value = (1 + reuses) * sqrt(cost(position)), rounded down to one of kNumClasses
+//             powers of sqrt(2); each class is a queue, so a victim is the lowest of their fronts.
 //             The cost of a token grows with its position, since attention reads what is before it;
 //             all blocks have the same bytes. The root keeps the ends of long prompts from
 //             outliving all else (docs/decisions/0005). A block's class is not below that of a
