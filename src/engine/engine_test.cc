@@ -1,4 +1,4 @@
-// The engine as its callers see it: options, cached prefixes, many requests at once, memory and what it refuses. On tiny models.
+// The engine as its callers see it: options, memory, cached prefixes and text. On tiny models.
 
 #include "octavo/engine.h"
 
@@ -25,11 +25,6 @@ Status RefusalOf(const EngineOptions& options) {
   const Result<std::unique_ptr<Engine>> engine = Engine::Create(options);
   EXPECT_FALSE(engine.ok());
   return engine.status();
-}
-
-void ExpectSound(Engine& engine) {
-  const Status status = engine.CheckIntegrity();
-  EXPECT_TRUE(status.ok()) << status.message();
 }
 
 std::vector<TokenId> Joined(std::vector<TokenId> first, const std::vector<TokenId>& second) {
@@ -230,13 +225,6 @@ TEST(EngineTest, WhatIsHeldIsAtMostWhatWasPlannedTagByTag) {
 
 // --- Cached prefixes -------------------------------------------------------------------------
 
-// The bits of a request on an engine of its own, without a prefix cache.
-std::vector<uint32_t> BitsAlone(const std::vector<TokenId>& prompt, const SamplingParams& params) {
-  EngineOptions options = TinyOptions();
-  options.cache.enable_prefix_caching = false;
-  return BitsOf(MustGenerate(MakeEngine(options)->Generate(prompt, params)).logprobs);
-}
-
 TEST(CachedPrefixTest, ASecondTurnReusesAllTokensButTheLastOutput) {
   const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
   const Result<RequestOutput> first = engine->Generate(RandomPrompt(30), Greedy(10));
@@ -317,9 +305,52 @@ TEST(CachedPrefixTest, WithoutACacheNothingIsReused) {
     MustGenerate(engine->Generate(RandomPrompt(40), Greedy(2)));
 
     EXPECT_EQ(engine->Generate(RandomPrompt(40), Greedy(2))->num_cached_tokens, 0);
+    ExpectSound(*engine);  // and the statistics are of this moment
     EXPECT_EQ(engine->stats().cache.num_blocks_in_use, 0u);
-    ExpectSound(*engine);
   }
+}
+
+TEST(CachedPrefixTest, APinIsKeptForItsTimeAndEndsByUnpin) {
+  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
+  MustGenerate(engine->Generate(RandomPrompt(40), Greedy(2)));
+  for (const int64_t ttl_ms : {INT64_MIN, int64_t{-1}, int64_t{0}}) {
+    EXPECT_EQ(engine->Pin(RandomPrompt(40), ttl_ms).num_tokens, 0);
+  }
+  EXPECT_EQ(engine->Pin(RandomPrompt(40, 5), 1000).num_tokens, 0);  // not cached
+  EXPECT_EQ(engine->Pin(RandomPrompt(40), 1000, "salt").num_tokens, 0);
+
+  const PinnedPrefix pinned = engine->Pin(RandomPrompt(40), INT64_MAX);
+  EXPECT_EQ(pinned.num_tokens, 40);
+  EXPECT_GT(engine->stats().cache.num_pinned_blocks, 0u);
+  EXPECT_TRUE(engine->Unpin(pinned.pin_id));
+  EXPECT_FALSE(engine->Unpin(pinned.pin_id));
+  EXPECT_EQ(engine->stats().cache.num_pinned_blocks, 0u);
+  ExpectSound(*engine);
+}
+
+// What is refused before it reaches the engine thread, by name and limit.
+TEST(ManyRequestsTest, HostileSizesAreRefusedWithTheirLimits) {
+  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
+  const auto refusal = [&engine](const auto& change) {
+    Request request;
+    request.prompt_token_ids = RandomPrompt(10);
+    request.params = Greedy(100);
+    change(request);
+    const auto stream = engine->Submit(std::move(request));
+    EXPECT_FALSE(stream.ok());
+    return stream.status().message();
+  };
+  EXPECT_THAT(refusal([](Request& r) { r.cache_salt.assign(1025, 'x'); }),
+              AllOf(HasSubstr("cache_salt has 1025 bytes"), HasSubstr("1024")));
+  EXPECT_THAT(refusal([](Request& r) { r.pin_ttl_ms = 0; }), HasSubstr("pin_ttl_ms is 0"));
+  EXPECT_THAT(refusal([](Request& r) {
+                r.params.max_tokens.reset();
+                r.params.n = 128;
+                r.params.logprobs = -1;
+                r.prompt_token_ids = RandomPrompt(1);
+                r.params.prompt_logprobs = -1;
+              }),
+              "");
 }
 
 TEST(CachedPrefixTest, AnAbortedRequestLeavesAPrefixThatCanBeReused) {
@@ -331,108 +362,6 @@ TEST(CachedPrefixTest, AnAbortedRequestLeavesAPrefixThatCanBeReused) {
 
   EXPECT_EQ(next->num_cached_tokens, 39);
   EXPECT_EQ(BitsOf(MustGenerate(next).logprobs), BitsAlone(RandomPrompt(40), Greedy(5)));
-}
-
-// --- Many at once ----------------------------------------------------------------------------
-
-TEST(ManyRequestsTest, RequestsThatRunTogetherGiveTheBitsThatTheyGiveAlone) {
-  for (KvCacheMode mode : {KvCacheMode::kPaged, KvCacheMode::kContiguous, KvCacheMode::kNone}) {
-    EngineOptions options = TinyOptions();
-    options.cache.mode = mode;
-    options.model.max_model_len = 128;
-    options.cache.kv_cache_memory_bytes = 3 * 128 * 1024;  // three contexts
-    options.scheduler.max_num_batched_tokens = 48;
-    options.scheduler.check_integrity = true;
-    const std::unique_ptr<Engine> engine = MakeEngine(options);
-    std::vector<std::unique_ptr<RequestStream>> streams;
-    for (uint32_t i = 0; i < 8; ++i) {
-      Request request;
-      request.prompt_token_ids = RandomPrompt(20 + 9 * i, i);
-      request.params = Greedy(10);
-      streams.push_back(*engine->Submit(std::move(request)));
-    }
-    for (uint32_t i = 0; i < 8; ++i) {
-      const RequestOutput output = streams[i]->Finish();
-      EXPECT_EQ(BitsOf(output.outputs.front().logprobs),
-                BitsAlone(RandomPrompt(20 + 9 * i, i), Greedy(10)))
-          << "request " << i << ", mode " << static_cast<int>(mode);
-    }
-    EXPECT_EQ(engine->stats().num_running, 0u);
-    ExpectSound(*engine);
-  }
-}
-
-TEST(ManyRequestsTest, APoolThatIsTooSmallForAllPreemptsAndGivesTheSameBits) {
-  for (const int64_t swap_bytes : {int64_t{0}, int64_t{1} << 20}) {
-    EngineOptions options = TinyOptions();
-    options.model.max_model_len = 64;
-    options.cache.kv_cache_memory_bytes = 64 * 1024;  // one context: 4 blocks
-    options.cache.swap_space_bytes = swap_bytes;
-    options.scheduler.check_integrity = true;
-    const std::unique_ptr<Engine> engine = MakeEngine(options);
-    std::vector<std::unique_ptr<RequestStream>> streams;
-    for (uint32_t i = 0; i < 4; ++i) {
-      Request request;
-      request.prompt_token_ids = RandomPrompt(12, i);
-      request.params = Greedy(40);
-      streams.push_back(*engine->Submit(std::move(request)));
-    }
-    int32_t num_preemptions = 0;
-    for (uint32_t i = 0; i < 4; ++i) {
-      const RequestOutput output = streams[i]->Finish();
-      num_preemptions += output.num_preemptions;
-      EXPECT_EQ(BitsOf(output.outputs.front().logprobs),
-                BitsAlone(RandomPrompt(12, i), Greedy(40)));
-    }
-    EXPECT_GT(num_preemptions, 0);
-    ExpectSound(*engine);
-  }
-}
-
-TEST(ManyRequestsTest, AStreamThatIsDroppedEndsItsRequest) {
-  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
-  Request request;
-  request.prompt_token_ids = RandomPrompt(40);
-  request.params = Greedy(400);
-  Result<std::unique_ptr<RequestStream>> stream = engine->Submit(request);
-  ASSERT_TRUE((*stream)->Next().has_value());
-  stream->reset();
-  // Runs after the abort that the dropped stream has handed in.
-  ExpectSound(*engine);
-  EXPECT_EQ(engine->stats().cache.num_blocks_in_use, 0u);
-}
-
-TEST(ManyRequestsTest, EveryCompletionHasItsOwnDrawsAndThePromptIsCountedOnce) {
-  const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
-  SamplingParams params = Greedy(12);
-  params.temperature = 1.0f;
-  params.seed = 7;
-  params.n = 3;
-  const Result<RequestOutput> together = engine->Generate(RandomPrompt(37), params);
-  ASSERT_TRUE(together.ok()) << together.status().message();
-  ASSERT_EQ(together->outputs.size(), 3u);
-  for (int32_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(together->outputs[static_cast<size_t>(i)].index, i);
-    EXPECT_EQ(together->outputs[static_cast<size_t>(i)].token_ids.size(), 12u);
-  }
-  EXPECT_NE(together->outputs[0].token_ids, together->outputs[1].token_ids);
-  EXPECT_NE(together->outputs[1].token_ids, together->outputs[2].token_ids);
-  EXPECT_EQ(engine->stats().num_prompt_tokens, 37u);
-
-  params.n = 1;
-  const CompletionOutput alone = MustGenerate(engine->Generate(RandomPrompt(37), params));
-  EXPECT_EQ(alone.token_ids, together->outputs[0].token_ids);
-}
-
-TEST(ManyRequestsTest, MoreCompletionsThanMayRunAreRefusedWithBothFigures) {
-  EngineOptions options = TinyOptions();
-  options.scheduler.max_num_seqs = 2;
-  SamplingParams params = Greedy(4);
-  params.n = 3;
-  const Result<RequestOutput> result = MakeEngine(options)->Generate(RandomPrompt(5), params);
-  ASSERT_FALSE(result.ok());
-  EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(result.status().message(), AllOf(HasSubstr("3"), HasSubstr("max_num_seqs allows 2")));
 }
 
 // --- Text ------------------------------------------------------------------------------------

@@ -117,4 +117,17 @@ inline CompletionOutput MustGenerate(const Result<RequestOutput>& result) {
   return result->outputs.front();
 }
 
+// The bits of a request on an engine of its own, without a prefix cache.
+inline std::vector<uint32_t> BitsAlone(const std::vector<TokenId>& prompt,
+                                       const SamplingParams& params) {
+  EngineOptions options = TinyOptions();
+  options.cache.enable_prefix_caching = false;
+  return BitsOf(MustGenerate(MakeEngine(options)->Generate(prompt, params)).logprobs);
+}
+
+inline void ExpectSound(Engine& engine) {
+  const Status status = engine.CheckIntegrity();
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
 }  // namespace octavo::engine
