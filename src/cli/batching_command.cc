@@ -13,7 +13,8 @@ namespace octavo::cli {
 namespace {
 
 constexpr char kExamples[] =
-    R"(Takes some minutes. Every request is submitted at the start; prompts and output lengths are mixed.
+    R"(Takes some minutes. Every request is submitted at the start; prompts and output lengths are
+mixed.
 
 Examples:
   octavo bench batching
