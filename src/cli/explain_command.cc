@@ -12,6 +12,7 @@
 #include "cli/prompt_flags.h"
 #include "cli/statistics.h"
 #include "cli/streams.h"
+#include "engine/completion.h"
 #include "text/utf8.h"
 
 namespace octavo::cli {
@@ -21,10 +22,10 @@ constexpr char kExamples[] =
     R"(Loads the model, serves the prompts given with --warm one after the other, and then says for
 each block of the prompt what the KV cache holds of it:
 
-  hit                               all of the block is cached
+  hit                               all that the prompt has of the block is cached
   partial                           its first tokens are, and can be copied
   miss: never seen                  nothing like it was cached, as far as is known
-  miss: evicted N s ago             it was, and gave way to other content
+  miss: evicted N s ago             it was, and gave way; only full blocks are remembered
   ...: tokens differ at position N  cached content goes on with another token there
   miss: caching disabled            --no-enable-prefix-caching, or no paged cache
 
@@ -53,14 +54,14 @@ class ExplainCommand : public Command {
     }
     Result<std::unique_ptr<Engine>> engine = engine_flags_.Load();
     if (!engine.ok()) return engine.status();
+    Result<std::vector<TokenId>> tokens = prompt_.Tokens(**engine);
+    if (!tokens.ok()) return tokens.status();
+    if (Status status = CheckTokens(**engine, *tokens); !status.ok()) return status;
     InterruptScope interrupt(**engine, InterruptScope::Then::kDefault);
     for (const std::string& text : warm_) {
       if (Status status = Warm(**engine, text); !status.ok()) return status;
       if (interrupt.TakeInterrupted()) return Status::Cancelled("");
     }
-    Result<std::vector<TokenId>> tokens = prompt_.Tokens(**engine);
-    if (!tokens.ok()) return tokens.status();
-
     PromptExplanation explanation;
     explanation.block_size = engine_flags_.block_size();
     explanation.blocks = (*engine)->Explain(*tokens);
@@ -70,6 +71,14 @@ class ExplainCommand : public Command {
   }
 
  private:
+  // What the engine would say to a request with this prompt.
+  static Status CheckTokens(const Engine& engine, const std::vector<TokenId>& tokens) {
+    engine::CompletionContext context;
+    context.vocab_size = engine.model_info().vocab_size;
+    context.max_model_len = engine.model_info().max_model_len;
+    return engine::CheckPromptAndParams(context, tokens, SamplingParams());
+  }
+
   // Computes a prompt, so that the cache holds it.
   Status Warm(Engine& engine, const std::string& text) const {
     Result<std::vector<TokenId>> tokens = prompt_.TokensOf(engine, text);

@@ -30,6 +30,13 @@ std::string DescribeReason(const BlockExplanation& block, int64_t now_ms) {
   return "";
 }
 
+// Nothing of the block is missing: a hit, or a short last block that is cached as far as the prompt
+// goes.
+bool IsWhole(const BlockExplanation& block) {
+  return block.match == BlockMatch::kHit ||
+         (block.match == BlockMatch::kPartial && block.reason == MissReason::kNone);
+}
+
 }  // namespace
 
 std::string_view BlockMatchName(BlockMatch match) {
@@ -62,7 +69,7 @@ std::string_view MissReasonName(MissReason reason) {
 
 std::string DescribeBlock(const BlockExplanation& block, int64_t now_ms) {
   const std::string reason = DescribeReason(block, now_ms);
-  const std::string_view match = BlockMatchName(block.match);
+  const std::string_view match = BlockMatchName(IsWhole(block) ? BlockMatch::kHit : block.match);
   return reason.empty() ? std::string(match) : fmt::format("{}: {}", match, reason);
 }
 
@@ -70,8 +77,8 @@ ExplanationSummary Summarize(std::span<const BlockExplanation> blocks) {
   ExplanationSummary summary;
   for (const BlockExplanation& block : blocks) {
     summary.num_cached_tokens += block.num_cached_tokens;
-    summary.num_hit_blocks += block.match == BlockMatch::kHit;
-    summary.num_partial_blocks += block.match == BlockMatch::kPartial;
+    summary.num_hit_blocks += IsWhole(block);
+    summary.num_partial_blocks += block.match == BlockMatch::kPartial && !IsWhole(block);
     summary.num_missed_blocks += block.match == BlockMatch::kMiss;
   }
   return summary;

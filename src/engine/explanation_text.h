@@ -20,7 +20,8 @@ std::string_view BlockMatchName(kvcache::BlockMatch match);
 // "never_seen", "evicted", "tokens_differ", "caching_disabled"; "" for kNone.
 std::string_view MissReasonName(kvcache::MissReason reason);
 
-// "hit", "partial: tokens differ at position 23", "miss: evicted 1.5 s ago". `now_ms`: by the clock
+// "hit", "partial: tokens differ at position 23", "miss: evicted 1.5 s ago". A short last block is
+// a hit, here and in the summary, if it is cached as far as the prompt goes. `now_ms`: by the clock
 // of evicted_at_ms.
 std::string DescribeBlock(const kvcache::BlockExplanation& block, int64_t now_ms);
 

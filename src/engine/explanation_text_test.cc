@@ -17,7 +17,7 @@ TEST(ExplanationTextTest, EachOutcomeSaysWhatAndWhy) {
   const auto text = [](const BlockExplanation& block) { return DescribeBlock(block, 5500); };
 
   EXPECT_EQ(text({BlockMatch::kHit, 16, MissReason::kNone, 0, 0}), "hit");
-  EXPECT_EQ(text({BlockMatch::kPartial, 3, MissReason::kNone, 0, 0}), "partial");
+  EXPECT_EQ(text({BlockMatch::kPartial, 3, MissReason::kNone, 0, 0}), "hit");
   EXPECT_EQ(text({BlockMatch::kPartial, 7, MissReason::kTokensDiffer, 0, 23}),
             "partial: tokens differ at position 23");
   EXPECT_EQ(text({BlockMatch::kMiss, 0, MissReason::kNeverSeen, 0, 0}), "miss: never seen");
@@ -25,6 +25,16 @@ TEST(ExplanationTextTest, EachOutcomeSaysWhatAndWhy) {
   EXPECT_EQ(text({BlockMatch::kMiss, 0, MissReason::kEvicted, 6000, 0}), "miss: evicted 0.0 s ago");
   EXPECT_EQ(text({BlockMatch::kMiss, 0, MissReason::kCachingDisabled, 0, 0}),
             "miss: caching disabled");
+}
+
+TEST(ExplanationTextTest, AShortLastBlockThatIsCachedAsAWholeCountsAsAHit) {
+  const ExplanationSummary summary =
+      Summarize(std::vector<BlockExplanation>{{BlockMatch::kHit, 8, MissReason::kNone, 0, 0},
+                                              {BlockMatch::kPartial, 2, MissReason::kNone, 0, 0}});
+
+  EXPECT_EQ(summary.num_hit_blocks, 2);
+  EXPECT_EQ(summary.num_partial_blocks, 0);
+  EXPECT_EQ(summary.num_cached_tokens, 10);
 }
 
 TEST(ExplanationTextTest, TheNamesAreThoseThatScriptsRelyOn) {

@@ -78,6 +78,23 @@ class ExplainTest(unittest.TestCase):
         self.assertIn('"one two three four"', lines[1])
         self.assertEqual(lines[-1], "3 of 4 tokens cached; blocks: 0 hit, 1 partial, 0 missed")
 
+    def test_a_short_last_block_that_is_cached_as_a_whole_is_a_hit(self):
+        done = octavo("explain", "-m", MODEL, "--warm", "one two three", "-p", "one two three", "--block-size", "8")
+
+        lines = done.stdout.decode().splitlines()
+        self.assertEqual(lines[1].split()[2:4], ["3/3", "hit"])
+        self.assertEqual(lines[-1], "3 of 3 tokens cached; blocks: 1 hit, 0 partial, 0 missed")
+
+    def test_a_prompt_that_cannot_run_is_refused_as_run_refuses_it(self):
+        for arguments in (("--prompt-token-ids", "1,2,999999"), ("--prompt-token-ids", "1,-1"),
+                          ("--prompt-token-ids", ids(WARM), "--max-model-len", "18")):
+            with self.subTest(arguments=arguments):
+                refused = octavo("explain", "-m", MODEL, *arguments)
+                run = octavo("run", "-m", MODEL, *arguments)
+
+                self.assertEqual((refused.returncode, refused.stdout), (2, b""))
+                self.assertEqual(refused.stderr, run.stderr.replace("octavo run:", "octavo explain:"))
+
     def test_a_run_explains_what_it_found(self):
         cold = run_json("--prompt-token-ids", ids(WARM), "--max-tokens", "1", "--explain", "--block-size", "16")
         plain = run_json("--prompt-token-ids", ids(WARM), "--max-tokens", "1")
