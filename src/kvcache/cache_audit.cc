@@ -157,13 +157,15 @@ class TreeAuditor {
   IntegrityReport report_;
 };
 
-// Walks one list; marks its blocks.
-void AuditList(const BlockListsState& order, uint32_t list, std::vector<bool>& is_listed,
+constexpr uint64_t kNoPlace = ~uint64_t{0};  // on no list
+
+// Walks one list; notes the places of its blocks: by list, and by position on it.
+void AuditList(const BlockListsState& order, uint32_t list, std::vector<uint64_t>& places,
                IntegrityReport& report) {
   uint32_t previous = kNoBlock;
   uint32_t length = 0;
   for (uint32_t block = order.lists[list].first; block != kNoBlock;) {
-    if (block >= order.links.size() || is_listed[block]) {
+    if (block >= order.links.size() || places[block] != kNoPlace) {
       report.Add(fmt::format("eviction list {} leads to block {}, which it cannot", list, block));
       return;
     }
@@ -172,7 +174,7 @@ void AuditList(const BlockListsState& order, uint32_t list, std::vector<bool>& i
       report.Add(fmt::format("block {} follows {} on eviction list {}, its links say {} on {}",
                              block, previous, list, link.previous, link.list));
     }
-    is_listed[block] = true;
+    places[block] = uint64_t{list} << 32 | length;
     ++length;
     previous = block;
     block = link.next;
@@ -193,23 +195,30 @@ IntegrityReport AuditTree(const BlockPoolState& pool, const PrefixTreeState& tre
   return TreeAuditor(pool, tree).Run();
 }
 
-IntegrityReport AuditEvictionOrder(const BlockPoolState& pool, const BlockListsState& order,
-                                   const PinRegistryState& pins) {
+IntegrityReport AuditEvictionOrder(const BlockPoolState& pool, const PrefixTreeState& tree,
+                                   const BlockListsState& order, const PinRegistryState& pins) {
   IntegrityReport report;
-  std::vector<bool> is_listed(pool.blocks.size());
-  if (order.links.size() != is_listed.size() || pins.num_pins.size() != is_listed.size()) {
-    report.Add("the eviction order or the pins are of another pool");
+  std::vector<uint64_t> places(pool.blocks.size(), kNoPlace);
+  if (order.links.size() != places.size() || pins.num_pins.size() != places.size() ||
+      tree.nodes.size() != places.size()) {
+    report.Add("the tree, the eviction order or the pins are of another pool");
     return report;
   }
   for (uint32_t list = 0; list < order.lists.size(); ++list) {
-    AuditList(order, list, is_listed, report);
+    AuditList(order, list, places, report);
   }
-  for (size_t block = 0; block < is_listed.size(); ++block) {
+  for (size_t block = 0; block < places.size(); ++block) {
+    const bool is_listed = places[block] != kNoPlace;
     const bool should_be = pool.blocks[block].is_evictable && pins.num_pins[block] == 0;
-    if (is_listed[block] != should_be) {
+    if (is_listed != should_be) {
       report.Add(fmt::format("block {} is {} with {} pins, and {} the eviction order", block,
                              pool.blocks[block].is_evictable ? "evictable" : "not evictable",
-                             pins.num_pins[block], is_listed[block] ? "in" : "not in"));
+                             pins.num_pins[block], is_listed ? "in" : "not in"));
+    }
+    const uint32_t parent = tree.nodes[block].parent.value();
+    const bool has_both = is_listed && parent < places.size() && places[parent] != kNoPlace;
+    if (has_both && places[block] > places[parent]) {
+      report.Add(fmt::format("block {} is evicted after its parent {}", block, parent));
     }
   }
   return report;

@@ -19,9 +19,11 @@ namespace octavo::kvcache {
 // what is above a block in use is in use; roots without use are gone.
 IntegrityReport AuditTree(const BlockPoolState& pool, const PrefixTreeState& tree);
 
-// The lists are lists; a block is in one if and only if it is evictable and not pinned.
-IntegrityReport AuditEvictionOrder(const BlockPoolState& pool, const BlockListsState& order,
-                                   const PinRegistryState& pins);
+// The lists are lists; a block is in one if and only if it is evictable and not pinned. What is
+// worth more is on a later list, so a child comes before its parent: on an earlier list, or before
+// it on the same.
+IntegrityReport AuditEvictionOrder(const BlockPoolState& pool, const PrefixTreeState& tree,
+                                   const BlockListsState& order, const PinRegistryState& pins);
 
 // The counts of pins are those of the pinned paths.
 IntegrityReport AuditPins(const PrefixTreeState& tree, const PinRegistryState& pins);

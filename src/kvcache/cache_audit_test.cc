@@ -66,7 +66,7 @@ class CacheAuditTest : public testing::Test {
 
   std::vector<std::string> TreeFindings() const { return AuditTree(pool_state_, tree_).findings; }
   std::vector<std::string> OrderFindings() const {
-    return AuditEvictionOrder(pool_state_, order_, pins_).findings;
+    return AuditEvictionOrder(pool_state_, tree_, order_, pins_).findings;
   }
   std::vector<std::string> PinFindings() const { return AuditPins(tree_, pins_).findings; }
   std::vector<std::string> TableFindings(const std::vector<uint32_t>& ids, int64_t length) const {
@@ -183,6 +183,16 @@ TEST_F(CacheAuditTest, BrokenEvictionListsAreFound) {
 
   order_.links[2].next = 2;
   EXPECT_THAT(OrderFindings(), Contains(HasSubstr("leads to block 2, which it cannot")));
+}
+
+TEST_F(CacheAuditTest, AParentThatGivesWayBeforeItsChildIsFound) {
+  const uint32_t list = order_.links[2].list;
+  pool_state_.blocks[1] = {.is_evictable = true};
+  order_.links[1] = {list, kNoBlock, 2};
+  order_.links[2].previous = 1;
+  order_.lists[list] = {1, 2, 2};
+
+  EXPECT_THAT(OrderFindings(), ElementsAre("block 2 is evicted after its parent 1"));
 }
 
 TEST_F(CacheAuditTest, WrongCountsOfPinsAreFound) {

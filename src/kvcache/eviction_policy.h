@@ -22,7 +22,8 @@ struct EvictionCandidate {
   uint32_t block = kNoBlock;
   uint32_t parent = kNoBlock;  // kNoBlock: the first block of its root
   bool has_children = false;
-  uint32_t num_reuses = 0;      // hits, forks and merges since its content was published
+  // Hits, forks and merges since its content was published, as far as its parent had them too.
+  uint32_t num_reuses = 0;
   int64_t position_tokens = 0;  // of its first token
 };
 

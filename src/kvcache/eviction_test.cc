@@ -68,6 +68,53 @@ TEST_F(EvictionTest, ContentInUseAndItsParentsNeverGiveWay) {
   EXPECT_FALSE(manager_->Reserve(other, 24, &copies_));
 }
 
+// The block that it merges with was its own.
+TEST_F(EvictionTest, AfterARollbackTheSameTokensAgainLeaveTheTailBeforeItsHead) {
+  for (const int64_t num_kept : {8, 0}) {
+    Make(4);
+    {
+      CachedSequence sequence = Run(Tokens(0, 16));  // 0, 1
+      manager_->Truncate(sequence, num_kept);
+      Compute(sequence, Tokens(0, 16));
+      EXPECT_EQ(manager_->stats().num_merged_blocks, num_kept == 8 ? 1u : 2u);
+    }
+
+    EXPECT_TRUE(manager_->CheckIntegrity().ok()) << manager_->CheckIntegrity().ToString();
+    const std::vector<uint32_t> order = EvictionOrder(4);
+    EXPECT_THAT(std::vector(order.end() - 2, order.end()), ElementsAre(1, 0));
+  }
+}
+
+TEST_F(EvictionTest, AfterARollbackIntoABlockTheSameTokensAgainLeaveTheTailBeforeItsHead) {
+  Make(12);
+  {
+    CachedSequence sequence = Run(Tokens(0, 48));  // 0 to 5
+    manager_->Truncate(sequence, 20);
+    Compute(sequence, Tokens(0, 48));
+  }
+
+  EXPECT_TRUE(manager_->CheckIntegrity().ok()) << manager_->CheckIntegrity().ToString();
+  const std::vector<uint32_t> order = EvictionOrder(12);
+  EXPECT_THAT(std::vector(order.end() - 6, order.end()), ElementsAre(5, 4, 3, 2, 1, 0));
+}
+
+TEST_F(EvictionTest, AMergeWithAnothersContentReusesIt) {
+  Make(8);
+  {
+    CachedSequence first = manager_->NewSequence(kRoot);
+    CachedSequence second = manager_->NewSequence(kRoot);
+    ASSERT_TRUE(manager_->Reserve(first, 16, &copies_));   // 0, 1
+    ASSERT_TRUE(manager_->Reserve(second, 16, &copies_));  // 2, 3
+    manager_->Commit(first, Tokens(0, 16), 16);
+    manager_->Commit(second, Tokens(0, 16), 16);
+  }
+  { const CachedSequence later = Run(Tokens(100, 16)); }
+
+  EXPECT_EQ(NumCached(Tokens(0, 16)), 16);
+  const std::vector<uint32_t> order = EvictionOrder(8);
+  EXPECT_THAT(std::vector(order.end() - 2, order.end()), ElementsAre(1, 0));
+}
+
 TEST_F(EvictionTest, ACostAwareCacheGivesUpWhatIsCheapToComputeAgain) {
   Make(1056, EvictionPolicyKind::kCostAware);
   { const CachedSequence deep = Run(Tokens(0, 1024 * kBlockSize)); }     // 0 to 1023

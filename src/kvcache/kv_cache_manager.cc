@@ -219,7 +219,8 @@ IntegrityReport KvCacheManager::Impl::CheckIntegrity() const {
   IntegrityReport report = pool.CheckIntegrity();
   if (!cache.is_enabled()) return report;
   report.Append(AuditTree(pool.state(), cache.tree().state()));
-  report.Append(AuditEvictionOrder(pool.state(), cache.policy().state(), cache.pins().state()));
+  report.Append(AuditEvictionOrder(pool.state(), cache.tree().state(), cache.policy().state(),
+                                   cache.pins().state()));
   report.Append(AuditPins(cache.tree().state(), cache.pins().state()));
   return report;
 }

@@ -99,6 +99,7 @@ class ManagerDriver {
       case 10:
         return PassTime(first, second);
       case 11:
+      case 12:
         return Truncate(first, second);
     }
   }
@@ -216,29 +217,32 @@ class ManagerDriver {
     }
     const auto known = static_cast<int64_t>(sequence->tokens.size());
     if (known == num_tokens) return;
-    const int64_t target = num_tokens + 1 + second % (known - num_tokens);
-    const int64_t reserved = target + second % 4;  // some more, for tokens that are then rejected
+    Plan(*sequence, num_tokens + 1 + second % (known - num_tokens), second % 4);
+  }
 
-    const std::vector<uint32_t> before(sequence->held.block_ids().begin(),
-                                       sequence->held.block_ids().end());
+  // Reserves num_extra tokens more than `target`: such as are then rejected.
+  void Plan(ModelSequence& sequence, int64_t target, int64_t num_extra) {
+    const int64_t num_tokens = sequence.held.num_tokens();
+    const int64_t reserved = target + num_extra;
+    const std::vector<uint32_t> before(sequence.held.block_ids().begin(),
+                                       sequence.held.block_ids().end());
     const uint32_t available = manager_->num_available_blocks();
-    const uint32_t needed = manager_->NumBlocksToReserve(sequence->held, reserved);
-    const bool tail_is_shared = sequence->held.tail_is_shared();
+    const uint32_t needed = manager_->NumBlocksToReserve(sequence.held, reserved);
+    const bool tail_is_shared = sequence.held.tail_is_shared();
     const size_t num_copies = copies_.size();
-    const bool done = manager_->Reserve(sequence->held, reserved, &copies_);
+    const bool done = manager_->Reserve(sequence.held, reserved, &copies_);
     RC_ASSERT(done == (needed <= available));
     if (!done) {
-      RC_ASSERT(std::ranges::equal(before, sequence->held.block_ids()));
+      RC_ASSERT(std::ranges::equal(before, sequence.held.block_ids()));
       RC_ASSERT(copies_.size() == num_copies);
       RC_ASSERT(manager_->num_available_blocks() == available);
       return;
     }
-    RC_ASSERT(sequence->held.capacity_tokens() >= reserved);
-    RC_ASSERT(!sequence->held.tail_is_shared());
+    RC_ASSERT(sequence.held.capacity_tokens() >= reserved);
+    RC_ASSERT(!sequence.held.tail_is_shared());
     RC_ASSERT(copies_.size() - num_copies <= (tail_is_shared ? 1u : 0u));
-    sequence->num_published =
-        std::min(sequence->num_published, num_tokens / kBlockSize * kBlockSize);
-    sequence->planned = target;
+    sequence.num_published = std::min(sequence.num_published, num_tokens / kBlockSize * kBlockSize);
+    sequence.planned = target;
   }
 
   uint64_t& Slot(const ModelSequence& sequence, int64_t position) {
@@ -315,10 +319,14 @@ class ManagerDriver {
     if (sequence == nullptr || sequence->planned > 0) return;
     const int64_t kept = second % (sequence->held.num_tokens() + 1);
     manager_->Truncate(sequence->held, kept);
-    sequence->tokens.resize(static_cast<size_t>(kept));
-    sequence->tokens.push_back(static_cast<int32_t>(second % 5));  // and another way from there
     sequence->num_published = std::min(sequence->num_published, kept / kBlockSize * kBlockSize);
     forgot_ = true;
+    if (first / kMaxSequences % 2 == 0) {  // and another way from there
+      sequence->tokens.resize(static_cast<size_t>(kept));
+      sequence->tokens.push_back(static_cast<int32_t>(second % 5));
+    } else if (const auto known = static_cast<int64_t>(sequence->tokens.size()); kept < known) {
+      Plan(*sequence, known, second % 4);  // the same way again
+    }
   }
 
   void ChangePins(uint32_t first, uint32_t second) {
@@ -367,7 +375,7 @@ class ManagerDriver {
   bool forgot_ = false;  // content was cut off or reset, besides eviction
 };
 
-constexpr int kAllKinds = 12;
+constexpr int kAllKinds = 13;
 constexpr int kWithoutTruncate = 11;
 
 KvCacheOptions SmallOptions(uint32_t num_blocks, EvictionPolicyKind eviction) {

@@ -63,12 +63,15 @@ BlockRef PrefixCache::Hit(uint32_t block) {
   }
   counted_.reuse_gap.Record(now_ms_ - usage.last_use_ms);
   usage.last_use_ms = now_ms_;
-  ++usage.num_reuses;
+  CountReuse(block);
   return pool_->Reference(BlockId(block));
 }
 
 void PrefixCache::CountReuse(uint32_t block) {
-  if (is_enabled_ && tree_.contains(block)) ++usage_[block].num_reuses;
+  if (!is_enabled_ || !tree_.contains(block)) return;
+  const uint32_t parent = tree_.parent_block(block);
+  uint32_t& num_reuses = usage_[block].num_reuses;
+  if (parent == kNoBlock || num_reuses < usage_[parent].num_reuses) ++num_reuses;
 }
 
 bool PrefixCache::CanWrite(uint32_t block, int32_t offset) const {

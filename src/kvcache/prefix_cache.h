@@ -7,7 +7,8 @@
 // Threading:  as its manager.
 // Invariants: a block that is in use and has content has a parent that is in use (or a root). A
 //             block without a reference has content if and only if it is kEvictable; it is in the
-//             policy's order, or else pinned. Nothing here allocates memory but a new root.
+//             policy's order, or else pinned. A block has no more reuses than its parent. Nothing
+//             here allocates memory but a new root.
 
 #include <algorithm>
 #include <cstddef>
@@ -60,7 +61,9 @@ class PrefixCache final : public BlockRecycler {
   // ---- Use of content.
   // A reference to a block that was found.
   BlockRef Hit(uint32_t block);
-  // A sequence that holds this block was forked.
+  // A sequence that holds this block was forked, or it was hit. Whoever comes to a block has been
+  // counted for its parent, but for a sequence that rolls back to what it published itself and
+  // computes the rest again: that is no reuse, and is not counted past the parent's.
   void CountReuse(uint32_t block);
 
   // ---- Writing.
