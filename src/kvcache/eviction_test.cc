@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <limits>
 #include <vector>
 
@@ -174,6 +175,50 @@ TEST_F(EvictionTest, APinEndsWithItsTime) {
   manager_->SetNow(150);
   EXPECT_EQ(manager_->num_available_blocks(), 4u);
   EXPECT_FALSE(manager_->Unpin(pin));
+}
+
+TEST_F(EvictionTest, PinsEndEachAtItsOwnTime) {
+  Make(8, EvictionPolicyKind::kLru, 1.0);
+  const std::vector<int64_t> ends_ms = {10, 30, 10, 20};
+  std::vector<PinId> pins(ends_ms.size());
+  for (size_t i = 0; i < pins.size(); ++i) {
+    const std::vector<int32_t> tokens = Tokens(100 * static_cast<int32_t>(i), 16);
+    { const CachedSequence sequence = Run(tokens); }
+    ASSERT_EQ(manager_->Pin(kRoot, tokens, ends_ms[i], &pins[i]), 16);
+  }
+
+  manager_->SetNow(10);
+  EXPECT_EQ(manager_->num_available_blocks(), 4u);
+  EXPECT_EQ(manager_->stats().num_pins, 2u);
+  manager_->SetNow(20);
+  EXPECT_EQ(manager_->num_available_blocks(), 6u);
+  EXPECT_TRUE(manager_->CheckIntegrity().ok()) << manager_->CheckIntegrity().ToString();
+  EXPECT_TRUE(manager_->Unpin(pins[1]));
+  EXPECT_EQ(manager_->num_available_blocks(), 8u);
+  EXPECT_THAT(EvictionOrder(4), ElementsAre(1, 0, 5, 4));  // the oldest of those that ended at 10
+}
+
+// Removed one by one from the front they would move 200 GB.
+TEST_F(EvictionTest, ManyPinsEndInOnePass) {
+  constexpr uint32_t kNumPins = 1 << 17;
+  for (const bool by_time : {true, false}) {
+    Make(kNumPins);
+    { const CachedSequence sequence = Run(Tokens(0, 8)); }
+    PinId pin;
+    for (uint32_t i = 0; i < kNumPins; ++i) {
+      ASSERT_EQ(manager_->Pin(kRoot, Tokens(0, 8), 1000, &pin), 8);
+    }
+
+    const auto start = std::chrono::steady_clock::now();
+    if (by_time) {
+      manager_->SetNow(1000);
+    } else {
+      manager_->YieldPins(1);
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+    EXPECT_EQ(manager_->stats().num_pins, 0u);
+    EXPECT_EQ(manager_->num_available_blocks(), kNumPins);
+  }
 }
 
 TEST_F(EvictionTest, PinsCoverNoMoreThanTheirShare) {

@@ -21,35 +21,12 @@ uint64_t PinRegistry::Add(uint32_t last_block, int64_t expires_at_ms) {
   return next_id_++;
 }
 
-Pin PinRegistry::TakeAt(size_t index) {
-  const Pin pin = state_.pins[index];
-  state_.pins.erase(state_.pins.begin() + static_cast<std::ptrdiff_t>(index));
-  return pin;
-}
-
-std::optional<Pin> PinRegistry::TakeOldest() {
-  if (state_.pins.empty()) return std::nullopt;
-  return TakeAt(0);
-}
-
 std::optional<Pin> PinRegistry::Take(uint64_t id) {
   const auto found = std::ranges::lower_bound(state_.pins, id, {}, &Pin::id);
   if (found == state_.pins.end() || found->id != id) return std::nullopt;
-  return TakeAt(static_cast<size_t>(found - state_.pins.begin()));
-}
-
-std::optional<Pin> PinRegistry::TakeExpired(int64_t now_ms) {
-  if (now_ms < first_expiry_ms_) return std::nullopt;
-  first_expiry_ms_ = std::numeric_limits<int64_t>::max();
-  for (size_t i = 0; i < state_.pins.size(); ++i) {
-    if (state_.pins[i].expires_at_ms > now_ms) {
-      first_expiry_ms_ = std::min(first_expiry_ms_, state_.pins[i].expires_at_ms);
-      continue;
-    }
-    first_expiry_ms_ = now_ms;  // there may be more behind it
-    return TakeAt(i);
-  }
-  return std::nullopt;
+  const Pin pin = *found;
+  state_.pins.erase(found);
+  return pin;
 }
 
 bool PinRegistry::Cover(uint32_t block) {

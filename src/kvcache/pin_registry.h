@@ -8,6 +8,8 @@
 // Invariants: pins are in the order of their making (by id). A pin covers a path of the tree from
 //             the root to last_block, so a block has at least as many pins as each of its children.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -36,11 +38,15 @@ class PinRegistry {
   bool is_full() const { return state_.pins.size() == state_.num_pins.size(); }
   // REQUIRES: !is_full().
   uint64_t Add(uint32_t last_block, int64_t expires_at_ms);
-  // Takes a pin off the books and returns it; the caller uncovers its path. The oldest, that with
-  // an id, or one that has expired.
-  std::optional<PinRegistryState::Pin> TakeOldest();
+  // These take pins off the books; the caller uncovers their paths. The one with an id:
   std::optional<PinRegistryState::Pin> Take(uint64_t id);
-  std::optional<PinRegistryState::Pin> TakeExpired(int64_t now_ms);
+  // The oldest ones, visit(pin) for each, until it returns false. O(pins) for all of them.
+  template <class Visit>
+  void TakeOldest(Visit visit);
+  // Those that have expired, visit(pin) for each, the oldest first. O(pins) for all of them, O(1)
+  // before the first one's time.
+  template <class Visit>
+  void TakeExpired(int64_t now_ms, Visit visit);
 
   bool Cover(uint32_t block);    // true: it had no pin
   bool Uncover(uint32_t block);  // true: it has none now
@@ -53,12 +59,35 @@ class PinRegistry {
   const PinRegistryState& state() const { return state_; }
 
  private:
-  PinRegistryState::Pin TakeAt(size_t index);
-
   PinRegistryState state_;
   uint64_t next_id_ = 1;
   // No pin expires before.
   int64_t first_expiry_ms_ = std::numeric_limits<int64_t>::max();
 };
+
+template <class Visit>
+void PinRegistry::TakeOldest(Visit visit) {
+  size_t num_taken = 0;
+  while (num_taken < state_.pins.size() && visit(state_.pins[num_taken++])) {
+  }
+  state_.pins.erase(state_.pins.begin(),
+                    state_.pins.begin() + static_cast<std::ptrdiff_t>(num_taken));
+}
+
+template <class Visit>
+void PinRegistry::TakeExpired(int64_t now_ms, Visit visit) {
+  if (now_ms < first_expiry_ms_) return;
+  first_expiry_ms_ = std::numeric_limits<int64_t>::max();
+  size_t num_left = 0;
+  for (const PinRegistryState::Pin& pin : state_.pins) {
+    if (pin.expires_at_ms <= now_ms) {
+      visit(pin);
+    } else {
+      first_expiry_ms_ = std::min(first_expiry_ms_, pin.expires_at_ms);
+      state_.pins[num_left++] = pin;
+    }
+  }
+  state_.pins.resize(num_left);
+}
 
 }  // namespace octavo::kvcache

@@ -29,7 +29,8 @@ PrefixCache::PrefixCache(BlockPool* pool, const KvCacheOptions& options)
 
 void PrefixCache::SetNow(int64_t now_ms) {
   now_ms_ = std::max(now_ms_, now_ms);
-  while (const auto pin = pins_.TakeExpired(now_ms_)) UncoverPath(pin->last_block);
+  pins_.TakeExpired(now_ms_,
+                    [this](const PinRegistryState::Pin& pin) { UncoverPath(pin.last_block); });
 }
 
 uint32_t PrefixCache::RetainRoot(std::string_view key) {
@@ -151,15 +152,18 @@ bool PrefixCache::Unpin(PinId pin) {
 
 void PrefixCache::YieldPins(uint32_t num_blocks) {
   const uint32_t before = policy_->size();
-  while (policy_->size() - before < num_blocks) {
-    const auto pin = pins_.TakeOldest();
-    if (!pin) return;
-    UncoverPath(pin->last_block);
-  }
+  if (num_blocks == 0) return;
+  pins_.TakeOldest([&](const PinRegistryState::Pin& pin) {
+    UncoverPath(pin.last_block);
+    return policy_->size() - before < num_blocks;
+  });
 }
 
 void PrefixCache::EndAllPins() {
-  while (const auto pin = pins_.TakeOldest()) UncoverPath(pin->last_block);
+  pins_.TakeOldest([this](const PinRegistryState::Pin& pin) {
+    UncoverPath(pin.last_block);
+    return true;
+  });
 }
 
 void PrefixCache::UncoverPath(uint32_t last_block) {
