@@ -113,7 +113,7 @@ class Engine {
   virtual std::vector<kvcache::BlockExplanation> Explain(
       const std::vector<TokenId>& prompt_token_ids, std::string_view cache_salt = {}) = 0;
   // Keeps what is cached of a prompt for ttl_ms, within the cap on pins. Returns the tokens that
-  // are kept, 0 for none.
+  // are kept, 0 for none: nothing is cached, the cap is reached, or ttl_ms is below 1.
   virtual PinnedPrefix Pin(const std::vector<TokenId>& prompt_token_ids, int64_t ttl_ms,
                            std::string_view cache_salt = {}) = 0;
   virtual bool Unpin(uint64_t pin_id) = 0;  // false: it had ended already

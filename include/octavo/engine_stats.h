@@ -17,7 +17,7 @@ struct EngineStats {
   // Now.
   uint32_t num_running = 0;  // sequences
   uint32_t num_waiting = 0;
-  uint32_t num_swapped = 0;  // of the waiting
+  uint32_t num_swapped = 0;     // of the waiting
   int64_t num_held_tokens = 0;  // with K and V, summed over the running sequences
   int64_t num_held_blocks = 0;  // entries of their block tables: a shared block counts for each
   uint32_t num_swap_blocks = 0;
@@ -28,7 +28,7 @@ struct EngineStats {
   uint64_t num_prompt_tokens = 0;      // of admitted requests, each once
   uint64_t num_cached_tokens = 0;      // of them, found in the cache
   uint64_t num_computed_tokens = 0;    // rows of all steps, recomputed ones too
-  uint64_t num_generation_tokens = 0;  // chosen
+  uint64_t num_generation_tokens = 0;  // chosen; a step of a beam search counts one
   uint64_t num_preemptions_recompute = 0;
   uint64_t num_preemptions_swap = 0;
   std::array<uint64_t, 5> num_finished{};  // requests, by FinishReason of their first completion

@@ -18,7 +18,8 @@ namespace octavo {
 using RequestId = uint64_t;
 
 // Deterministic search for the likeliest continuations instead of sampling; names and meaning are
-// those of vLLM's BeamSearchParams. The request's SamplingParams are then unused.
+// those of vLLM's BeamSearchParams. Of the request's SamplingParams only detokenize,
+// skip_special_tokens and logprobs (absent or 0: only the chosen tokens are reported) then matter.
 struct BeamSearchParams {
   int32_t beam_width = 4;   // [1, 64]; that many completions are returned, best first
   int32_t max_tokens = 16;  // >= 1

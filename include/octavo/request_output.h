@@ -62,7 +62,7 @@ struct RequestTiming {
   double queued_s = 0;          // from submission to the start of its first step
   double prefill_s = 0;         // from the start of its first step to the prompt's last logits
   double ttft_s = 0;            // from submission to the first token
-  double decode_s = 0;          // from the first token to the last
+  double decode_s = 0;          // from the first token to the end of the request
   std::vector<double> token_s;  // from submission to each token of the first completion
 };
 
@@ -73,7 +73,7 @@ struct RequestOutput {
   std::vector<TokenLogprobs> prompt_logprobs;
   std::vector<CompletionOutput> outputs;
   int32_t num_cached_tokens = 0;  // prompt tokens whose K and V were in the cache already
-  int32_t num_preemptions = 0;    // how often its sequences lost their blocks and came back
+  int32_t num_preemptions = 0;    // how often its sequences lost their blocks
   uint64_t seed = 0;              // the seed that was used
   RequestTiming timing;
   // Per block of the prompt, what the cache knew when the request was admitted; empty unless

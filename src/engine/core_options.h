@@ -23,7 +23,9 @@ struct CoreOptions {
   bool by_priority = false;
   uint32_t num_swap_blocks = 0;
   double seconds_per_swapped_block = 0.0;  // out and in again
-  bool check_integrity = false;            // after every step
+  // The most that the log-probabilities of one request may come to.
+  int64_t max_report_bytes = int64_t{1} << 30;
+  bool check_integrity = false;  // after every step
 
   // Sequences share blocks: forks and cached prefixes.
   bool shares_blocks() const { return mode == KvCacheMode::kPaged; }

@@ -26,6 +26,43 @@ Status StatusOf(const Refusal& refusal, const RequestDemand& demand) {
       refusal.limit));
 }
 
+Status CheckSharing(const Request& request) {
+  constexpr size_t kMaxSaltBytes = 1024;
+  if (request.cache_salt.size() > kMaxSaltBytes) {
+    return Status::InvalidArgument(fmt::format("cache_salt has {} bytes, but must have at most {}",
+                                               request.cache_salt.size(), kMaxSaltBytes));
+  }
+  if (request.pin_ttl_ms && *request.pin_ttl_ms < 1) {
+    return Status::InvalidArgument(
+        fmt::format("pin_ttl_ms is {}, but must be at least 1", *request.pin_ttl_ms));
+  }
+  return Status::Ok();
+}
+
+// Log-probabilities that would fill the memory are refused before the first of them is made.
+Status CheckReports(const Request& request, int32_t max_output_tokens, int32_t vocab_size,
+                    int64_t max_bytes) {
+  const SamplingParams& params = request.params;
+  if (request.beam_search && (params.prompt_logprobs || params.logprobs.value_or(0) != 0)) {
+    return Status::InvalidArgument(
+        "a beam search reports the log-probabilities of the chosen tokens only: logprobs must be 0 "
+        "or absent, prompt_logprobs absent");
+  }
+  const auto entries = [vocab_size](const std::optional<int32_t>& count) -> int64_t {
+    return count ? 1 + (*count < 0 ? vocab_size : *count) : 0;
+  };
+  const int64_t num_entries =
+      entries(params.logprobs) * max_output_tokens * params.n +
+      entries(params.prompt_logprobs) * static_cast<int64_t>(request.prompt_token_ids.size());
+  const int64_t num_bytes = num_entries * static_cast<int64_t>(sizeof(TokenLogprob));
+  if (num_bytes <= max_bytes) return Status::Ok();
+  return Status::InvalidArgument(
+      fmt::format("logprobs, prompt_logprobs, n and max_tokens together ask for up to {} "
+                  "log-probabilities of {} "
+                  "bytes, but {} bytes is the most",
+                  num_entries, sizeof(TokenLogprob), max_bytes));
+}
+
 // Every sequence of the contiguous baseline has its whole reservation or none.
 CoreOptions Normalised(CoreOptions options) {
   if (options.mode == KvCacheMode::kContiguous) {
@@ -48,6 +85,8 @@ EngineCore::EngineCore(const CoreOptions& options, const CompletionContext& cont
       state_(options_.by_priority),
       snapshot_builder_(options_, state_, cache_, swap_),
       row_copy_(static_cast<size_t>(executor.vocab_size())) {
+  OCTAVO_CHECK(options.limits.block_size_tokens == options.cache.block_size_tokens,
+               "scheduler and cache count in the same blocks");
   const auto rows = static_cast<size_t>(options.limits.max_num_batched_tokens);
   batch_tokens_.reserve(rows);
   batch_output_rows_.reserve(rows);
@@ -66,10 +105,11 @@ Status EngineCore::Check(const Request& request) const {
       !status.ok()) {
     return status;
   }
-  if (request.pin_ttl_ms && *request.pin_ttl_ms < 1) {
-    return Status::InvalidArgument(
-        fmt::format("pin_ttl_ms is {}, but must be at least 1", *request.pin_ttl_ms));
-  }
+  if (Status status = CheckSharing(request); !status.ok()) return status;
+  if (Status status = CheckReports(request, MaxOutputTokens(request), context_.vocab_size,
+                                   options_.max_report_bytes);
+      !status.ok())
+    return status;
   RequestDemand demand;
   demand.num_prompt_tokens = static_cast<int64_t>(request.prompt_token_ids.size());
   demand.max_output_tokens = MaxOutputTokens(request);
@@ -102,26 +142,31 @@ std::unique_ptr<RequestState> EngineCore::Prepare(Request request, uint64_t seed
   state->sink = std::move(sink);
   state->root = RootOf(request.cache_salt);
   state->request = std::move(request);
-  const Request& stored = state->request;
-  if (stored.beam_search) {
-    state->beams.emplace();
-    state->reporter.emplace(2 * stored.beam_search->beam_width, context_.vocab_size,
-                            *context_.row_ops);
-  } else {
-    if (stored.params.prompt_logprobs) {
-      state->reporter.emplace(*stored.params.prompt_logprobs, context_.vocab_size,
-                              *context_.row_ops);
-    }
-    for (int32_t index = 0; index < stored.params.n; ++index) {
-      state->completions.emplace_back(context_, stored.params, seed, index,
-                                      stored.prompt_token_ids);
-    }
-  }
+  if (state->request.beam_search) state->beams.emplace();
   state->num_unfinished = static_cast<int32_t>(NumSequences(*state));
   state->output.seed = seed;
-  state->output.timing.token_s.reserve(static_cast<size_t>(MaxOutputTokens(stored)));
+  state->output.timing.token_s.reserve(static_cast<size_t>(MaxOutputTokens(state->request)));
   state->times.submitted = executor_.Now();
   return state;
+}
+
+// What chooses a request's tokens is as large as the vocabulary, several times over: it is made
+// when the request begins, or ends, not while it waits.
+void EngineCore::EnsureCompletions(RequestState& request) const {
+  if (request.reporter || !request.completions.empty()) return;
+  const SamplingParams& params = request.params();
+  if (request.beams) {
+    request.reporter.emplace(2 * request.request.beam_search->beam_width, context_.vocab_size,
+                             *context_.row_ops);
+    return;
+  }
+  if (params.prompt_logprobs) {
+    request.reporter.emplace(*params.prompt_logprobs, context_.vocab_size, *context_.row_ops);
+  }
+  for (int32_t index = 0; index < params.n; ++index) {
+    request.completions.emplace_back(context_, params, request.seed, index,
+                                     request.request.prompt_token_ids);
+  }
 }
 
 void EngineCore::Add(std::unique_ptr<RequestState> request) {
@@ -161,18 +206,19 @@ void EngineCore::AbortBefore(uint64_t epoch) {
   ForgetEnded();
 }
 
+void EngineCore::NoteTime() { cache_.SetNow(static_cast<int64_t>(executor_.Now() * 1e3)); }
+
 void EngineCore::Step() {
   OCTAVO_CHECK(has_work(), "a step has something to do");
-  cache_.SetNow(static_cast<int64_t>(executor_.Now() * 1e3));
+  NoteTime();
   MakePlan();
   FillBatch();
-  if (!batch_.empty()) {
-    const double start = executor_.Now();
-    executor_.Forward({batch_tokens_, batch_slices_, batch_output_rows_});
-    NoteSpeed(executor_.Now() - start);
-    CommitBatch();
-    ReadLogits();
-  }
+  OCTAVO_CHECK(!batch_.empty(), "the cache gives what the plan has counted");
+  const double start = executor_.Now();
+  executor_.Forward({batch_tokens_, batch_slices_, batch_output_rows_});
+  NoteSpeed(executor_.Now() - start);
+  CommitBatch();
+  ReadLogits();
   ForgetEnded();
   ++stats_.num_steps;
   if (options_.check_integrity) {
@@ -198,6 +244,7 @@ void EngineCore::EndSequence(SequenceSlot slot) {
 // Ends whatever of a request has not ended.
 void EngineCore::EndRequest(RequestState& request, FinishReason reason) {
   if (request.num_unfinished == 0) return;
+  EnsureCompletions(request);
   if (request.beams) return EndBeams(request, reason);
   std::vector<bool> lives(request.completions.size(), !request.prompt_is_computed);
   for (const SequenceSlot slot : request.live) {

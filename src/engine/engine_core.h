@@ -45,6 +45,8 @@ class EngineCore {
   void AbortBefore(uint64_t epoch);
 
   bool has_work() const { return !requests_.empty(); }
+  // Lets pins end and statistics age that go by the clock; a step begins with it.
+  void NoteTime();
   // One step. REQUIRES: has_work().
   void Step();
 
@@ -65,6 +67,7 @@ class EngineCore {
   };
 
   int32_t MaxOutputTokens(const Request& request) const;
+  void EnsureCompletions(RequestState& request) const;
   std::unique_ptr<SequenceState> NewSequence(RequestState& request, int32_t index,
                                              std::span<const TokenId> tokens);
 

@@ -19,6 +19,7 @@ void EngineCore::MakePlan() {
       Preempt(plan_);
       snapshot_.preempted_this_round = true;
     } else if (plan_.yield_pins_blocks > 0) {
+      OCTAVO_DCHECK(plan_.yield_pins_blocks > cache_.num_available_blocks(), "pins yield for more");
       cache_.YieldPins(plan_.yield_pins_blocks - cache_.num_available_blocks());
     } else {
       break;
@@ -63,6 +64,7 @@ void EngineCore::GiveBack(SequenceSlot slot) {
 bool EngineCore::Admit(const ScheduledSequence& scheduled) {
   SequenceState& sequence = state_.at(scheduled.slot);
   RequestState& request = *sequence.request;
+  EnsureCompletions(request);
   if (request.request.explain && request.times.admitted < 0) {
     request.output.explanation = cache_.Explain(request.root, request.request.prompt_token_ids);
   }

@@ -4,10 +4,21 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
 #include "engine/engine_core.h"
 
 namespace octavo::engine {
+namespace {
+
+// The beam_width best, the best first; of equal ones the one that came first.
+void KeepBest(const BeamSearchParams& params, std::vector<BeamGroup::Finished>* finished) {
+  std::ranges::stable_sort(*finished,
+                           [](const auto& a, const auto& b) { return a.score > b.score; });
+  const auto width = static_cast<size_t>(params.beam_width);
+  if (finished->size() > width) finished->resize(width);
+}
+
+}  // namespace
+
 void EngineCore::TakeBeamRow(SequenceSlot slot, std::span<const float> logits) {
   SequenceState& beam = state_.at(slot);
   RequestState& request = *beam.request;
@@ -37,6 +48,7 @@ void EngineCore::AdvanceBeams(RequestState& request) {
     const SequenceState& parent = state_.at(beams[static_cast<size_t>(choice.parent)]);
     request.beams->finished.push_back(FinishedBeam(parent, &choice));
   }
+  KeepBest(params, &request.beams->finished);
   FollowBeams(request, beams, step.going_on);
   ++request.beams->num_steps;
   if (request.live.empty() || request.beams->num_steps == MaxOutputTokens(request.request)) {
@@ -109,9 +121,7 @@ void EngineCore::EndBeams(RequestState& request, FinishReason reason) {
     all.back().finish_reason = reason;
   }
   while (!request.live.empty()) state_.Erase(request.live.back());
-  std::ranges::stable_sort(all, [](const auto& a, const auto& b) { return a.score > b.score; });
-  const auto width = static_cast<size_t>(request.request.beam_search->beam_width);
-  if (all.size() > width) all.resize(width);
+  KeepBest(*request.request.beam_search, &all);
   for (const BeamGroup::Finished& beam : all) EmitBeam(request, beam);
   request.num_unfinished = 0;
   FinishRequest(request);

@@ -426,5 +426,23 @@ TEST(EngineCoreTest, WhatCanNeverBeServedIsRefusedWithItsFigures) {
   EXPECT_THAT(engine.Check(Greedy(PromptOf(512), 4)).message(), HasSubstr("max_model_len is 512"));
 }
 
+TEST(EngineCoreTest, MoreLogprobsThanTheLimitAreRefusedWithBothFigures) {
+  CoreOptions core = SimulatedCore(64);
+  core.max_report_bytes = 10'000;
+  const SimulatedEngine engine(core);
+  Request request = Greedy(PromptOf(10), 16);
+  request.params.n = 4;
+  request.params.logprobs = 12;
+  EXPECT_TRUE(engine.Check(request).ok());  // 4 x 16 x 13 x 12 bytes
+  request.params.prompt_logprobs = 0;
+  EXPECT_FALSE(engine.Check(request).ok());
+  request.params.prompt_logprobs.reset();
+  request.params.logprobs = -1;  // all 32
+  const Status status = engine.Check(request);
+  EXPECT_NE(status.message().find("2112 log-probabilities of 12 bytes"), std::string::npos)
+      << status.message();
+  EXPECT_NE(status.message().find("10000 bytes is the most"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace octavo::engine

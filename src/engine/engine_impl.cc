@@ -318,6 +318,7 @@ std::vector<kvcache::BlockExplanation> EngineImpl::Explain(
 PinnedPrefix EngineImpl::Pin(const std::vector<TokenId>& prompt_token_ids, int64_t ttl_ms,
                              std::string_view cache_salt) {
   PinnedPrefix pinned;
+  if (ttl_ms < 1) return pinned;
   loop_->Call([&](EngineCore& core) {
     kvcache::PinId pin;
     pinned.num_tokens = core.cache().Pin(core.RootOf(cache_salt), prompt_token_ids, ttl_ms, &pin);

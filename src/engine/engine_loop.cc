@@ -41,6 +41,7 @@ void EngineLoop::Call(const std::function<void(EngineCore&)>& task) {
   std::condition_variable done_changed;
   bool done = false;
   HandIn([&](EngineCore& core) {
+    core.NoteTime();
     task(core);
     PublishStats();
     const std::lock_guard lock(mutex);
@@ -68,10 +69,12 @@ void EngineLoop::HandIn(Task task) {
 void EngineLoop::Run() {
   const base::ScopedFloatMode float_mode;  // for sampling and log-probabilities
   uint64_t seen_epoch = 1;
-  while (TakeTasks(/*may_wait=*/!core_.has_work())) {
+  while (true) {
+    // Read before the inbox is: what was submitted before an abort that is seen here is taken now.
+    const uint64_t epoch = abort_epoch_.load(std::memory_order_acquire);
+    if (!TakeTasks(/*may_wait=*/!core_.has_work())) return;
     for (Task& task : taken_) task(core_);
     taken_.clear();
-    const uint64_t epoch = abort_epoch_.load(std::memory_order_relaxed);
     if (epoch != seen_epoch) core_.AbortBefore(epoch);
     seen_epoch = epoch;
     if (core_.has_work()) core_.Step();

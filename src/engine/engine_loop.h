@@ -32,7 +32,7 @@ class EngineLoop {
   RequestId Submit(std::unique_ptr<RequestState> request);
   void Abort(RequestId id);
   // Ends every request that was submitted before this call. Async-signal-safe.
-  void AbortAll() { abort_epoch_.fetch_add(1, std::memory_order_relaxed); }
+  void AbortAll() { abort_epoch_.fetch_add(1, std::memory_order_release); }
 
   // Runs `task` on the engine thread between two steps, and waits for it.
   void Call(const std::function<void(EngineCore&)>& task);

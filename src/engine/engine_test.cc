@@ -344,13 +344,10 @@ TEST(ManyRequestsTest, HostileSizesAreRefusedWithTheirLimits) {
               AllOf(HasSubstr("cache_salt has 1025 bytes"), HasSubstr("1024")));
   EXPECT_THAT(refusal([](Request& r) { r.pin_ttl_ms = 0; }), HasSubstr("pin_ttl_ms is 0"));
   EXPECT_THAT(refusal([](Request& r) {
-                r.params.max_tokens.reset();
-                r.params.n = 128;
-                r.params.logprobs = -1;
-                r.prompt_token_ids = RandomPrompt(1);
-                r.params.prompt_logprobs = -1;
+                r.beam_search.emplace();
+                r.params.logprobs = 3;
               }),
-              "");
+              HasSubstr("logprobs must be 0"));
 }
 
 TEST(CachedPrefixTest, AnAbortedRequestLeavesAPrefixThatCanBeReused) {

@@ -133,6 +133,10 @@ void SnapshotBuilder::FindDependency(const SchedulerSnapshot& snapshot,
     if (other.num_known() - num_computed <= 1 || other.request->root != sequence.request->root) {
       return false;
     }
+    // The token that makes it worthwhile first: most others differ there, and the rest need not be
+    // compared.
+    const auto last = static_cast<size_t>(worthwhile - 1);
+    if (other.tokens.size() <= last || other.tokens[last] != sequence.tokens[last]) return false;
     const int64_t common = std::min(CommonPrefix(other.tokens, sequence.tokens), most);
     if (common < worthwhile || common <= num_computed) return false;
     view->depends_on = slot;

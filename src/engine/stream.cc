@@ -9,6 +9,7 @@ namespace octavo::engine {
 void StreamState::OnDelta(const RequestDelta& delta) {
   {
     const std::lock_guard lock(mutex_);
+    if (discards_) return;
     updates_.push_back({delta.index,
                         std::string(delta.text),
                         {delta.token_ids.begin(), delta.token_ids.end()},
@@ -37,8 +38,11 @@ std::optional<RequestUpdate> StreamState::Next() {
 
 RequestOutput StreamState::WaitForEnd() {
   std::unique_lock lock(mutex_);
+  discards_ = true;
+  updates_.clear();
   changed_.wait(lock, [this] { return output_.has_value(); });
-  return *std::move(output_);
+  RequestOutput output = *std::move(output_);
+  return output;
 }
 
 std::optional<RequestUpdate> Stream::Next() {

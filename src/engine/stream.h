@@ -32,6 +32,7 @@ class StreamState : public RequestSink {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<RequestUpdate> updates_;    // guarded by mutex_
+  bool discards_ = false;                // guarded by mutex_; nobody will take updates any more
   std::optional<RequestOutput> output_;  // guarded by mutex_; present = ended
 };
 

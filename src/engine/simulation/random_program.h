@@ -145,6 +145,7 @@ class ProgramGenerator {
   void DrawBeamSearch(Request* request) {
     request->params.n = 1;
     request->params.prompt_logprobs.reset();
+    if (request->params.logprobs) request->params.logprobs = 0;
     BeamSearchParams& beams = request->beam_search.emplace();
     beams.beam_width = static_cast<int32_t>(Uniform(1, 5));
     beams.max_tokens = static_cast<int32_t>(Uniform(1, 24));

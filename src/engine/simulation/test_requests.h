@@ -44,6 +44,7 @@ inline Request Drawn(std::vector<TokenId> prompt, int32_t max_tokens) {
 
 inline Request Beams(std::vector<TokenId> prompt, int32_t beam_width, int32_t max_tokens) {
   Request request = Greedy(std::move(prompt), max_tokens);
+  request.params.logprobs = 0;
   request.beam_search = {.beam_width = beam_width, .max_tokens = max_tokens};
   return request;
 }

@@ -1,0 +1,82 @@
+// The engine thread: what other threads hand in, and when it takes effect. On the simulated model.
+
+#include "engine/engine_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "engine/simulation/simulated_engine.h"
+#include "engine/simulation/test_requests.h"
+#include "engine/stream.h"
+
+namespace octavo::engine {
+namespace {
+
+class EngineLoopTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<StreamState> Submit(const Request& request, RequestId* id = nullptr) {
+    auto state = std::make_shared<StreamState>();
+    const RequestId given = loop_->Submit(simulated_.core().Prepare(request, 1, state));
+    if (id != nullptr) *id = given;
+    return state;
+  }
+
+  SimulatedEngine simulated_{SimulatedCore(64)};
+  std::unique_ptr<EngineLoop> loop_ = std::make_unique<EngineLoop>(simulated_.core());
+};
+
+// The engine thread is kept busy, so that the request lies in the inbox when the abort comes.
+TEST_F(EngineLoopTest, AnAbortReachesWhatWasSubmittedBeforeItButNotTakenYet) {
+  std::promise<void> entered;
+  std::promise<void> leave;
+  std::thread busy([&] {
+    loop_->Call([&](EngineCore&) {
+      entered.set_value();
+      leave.get_future().wait();
+    });
+  });
+  entered.get_future().wait();
+  const auto before = Submit(Greedy(PromptOf(20), 400));
+  loop_->AbortAll();
+  const auto after = Submit(Greedy(PromptOf(20), 40));
+  leave.set_value();
+  busy.join();
+
+  const RequestOutput aborted = before->WaitForEnd();
+  EXPECT_EQ(aborted.outputs.front().finish_reason, FinishReason::kAbort);
+  EXPECT_TRUE(aborted.outputs.front().token_ids.empty());
+  const RequestOutput whole = after->WaitForEnd();
+  EXPECT_EQ(whole.outputs.front().finish_reason, FinishReason::kLength);
+  EXPECT_EQ(whole.outputs.front().token_ids.size(), 40u);
+}
+
+TEST_F(EngineLoopTest, DestroyingTheLoopEndsWhatRunsAndWakesWhoWaits) {
+  const auto stream = Submit(Greedy(PromptOf(20), 480));
+  std::future<RequestOutput> output =
+      std::async(std::launch::async, [&stream] { return stream->WaitForEnd(); });
+  loop_.reset();
+  EXPECT_EQ(output.get().outputs.size(), 1u);
+  EXPECT_FALSE(simulated_.core().has_work());
+  EXPECT_EQ(simulated_.core().stats().cache.num_blocks_in_use, 0u);
+}
+
+TEST_F(EngineLoopTest, AnAbortAfterTheEndIsNothing) {
+  RequestId id = 0;
+  const auto stream = Submit(Greedy(PromptOf(20), 4), &id);
+  EXPECT_EQ(stream->WaitForEnd().outputs.front().finish_reason, FinishReason::kLength);
+  loop_->Abort(id);
+  loop_->Abort(id + 1000);  // never given
+  EXPECT_EQ(Submit(Greedy(PromptOf(20), 4))->WaitForEnd().outputs.front().token_ids.size(), 4u);
+}
+
+TEST_F(EngineLoopTest, PiecesThatNobodyWillTakeAreNotKept) {
+  const auto stream = Submit(Greedy(PromptOf(20), 30));
+  stream->WaitForEnd();
+  EXPECT_FALSE(stream->Next().has_value());
+}
+
+}  // namespace
+}  // namespace octavo::engine
