@@ -307,10 +307,10 @@ TEST_F(KvCacheManagerTest, TimesAreCountedInBucketsThatDouble) {
   EXPECT_THAT(EvictionOrder(2), ElementsAre(1, 0));
 
   const KvCacheStats stats = manager_->stats();
-  EXPECT_EQ(stats.idle_before_reuse.counts[3], 1u);  // 5 ms
-  EXPECT_EQ(stats.reuse_gap.counts[3], 1u);
-  EXPECT_EQ(stats.idle_before_eviction.counts[10], 2u);  // 1000 ms, twice
-  EXPECT_EQ(stats.lifetime.sum_ms, 1000 + 1005);
+  EXPECT_EQ(stats.durations.idle_before_reuse.counts[3], 1u);  // 5 ms
+  EXPECT_EQ(stats.durations.reuse_gap.counts[3], 1u);
+  EXPECT_EQ(stats.durations.idle_before_eviction.counts[10], 2u);  // 1000 ms, twice
+  EXPECT_EQ(stats.durations.lifetime.sum_ms, 1000 + 1005);
 }
 
 TEST_F(KvCacheManagerTest, WithPrefixCachingOffNothingIsFoundAndRunsAreContiguous) {

@@ -59,10 +59,10 @@ bool PrefixCache::IsRecyclable(uint32_t block) const {
 BlockRef PrefixCache::Hit(uint32_t block) {
   Usage& usage = usage_[block];
   if (IsIdle(block)) {
-    counted_.idle_before_reuse.Record(now_ms_ - usage.idle_since_ms);
+    counted_.durations.idle_before_reuse.Record(now_ms_ - usage.idle_since_ms);
     if (!pins_.is_pinned(block)) policy_->Remove(block);
   }
-  counted_.reuse_gap.Record(now_ms_ - usage.last_use_ms);
+  counted_.durations.reuse_gap.Record(now_ms_ - usage.last_use_ms);
   usage.last_use_ms = now_ms_;
   CountReuse(block);
   return pool_->Reference(BlockId(block));
@@ -195,8 +195,8 @@ uint32_t PrefixCache::Evict() {
   const uint32_t victim = policy_->PopVictim();
   if (victim == kNoBlock) return kNoBlock;
   const Usage& usage = usage_[victim];
-  counted_.lifetime.Record(now_ms_ - usage.published_at_ms);
-  counted_.idle_before_eviction.Record(now_ms_ - usage.idle_since_ms);
+  counted_.durations.lifetime.Record(now_ms_ - usage.published_at_ms);
+  counted_.durations.idle_before_eviction.Record(now_ms_ - usage.idle_since_ms);
   ++counted_.num_evictions;
   if (tree_.is_sealed(victim)) history_.Record(tree_.state().nodes[victim].hash, now_ms_);
   tree_.Remove(victim);
@@ -206,10 +206,7 @@ uint32_t PrefixCache::Evict() {
 void PrefixCache::AddTo(KvCacheStats& stats) const {
   stats.num_merged_blocks = counted_.num_merged_blocks;
   stats.num_evictions = counted_.num_evictions;
-  stats.lifetime = counted_.lifetime;
-  stats.idle_before_reuse = counted_.idle_before_reuse;
-  stats.idle_before_eviction = counted_.idle_before_eviction;
-  stats.reuse_gap = counted_.reuse_gap;
+  stats.durations = counted_.durations;
   stats.num_cached_blocks = policy_->size();
   stats.num_pinned_idle_blocks = pool_->num_evictable() - policy_->size();
   stats.num_pinned_blocks = pins_.num_pinned_blocks();

@@ -34,6 +34,14 @@ struct DurationHistogram {
   static int64_t UpperBoundMs(size_t bucket) { return int64_t{1} << bucket; }
 };
 
+// How long content stays, and how long it waits for its next use.
+struct ContentDurations {
+  DurationHistogram lifetime;              // of content, from its publication to its eviction
+  DurationHistogram idle_before_reuse;     // from the last reference's end to a hit
+  DurationHistogram idle_before_eviction;  // from the last reference's end
+  DurationHistogram reuse_gap;             // between a hit and the use before it
+};
+
 struct KvCacheStats {
   uint32_t num_blocks = 0;
   uint32_t num_free_blocks = 0;         // no content
@@ -50,10 +58,7 @@ struct KvCacheStats {
   uint64_t num_copies = 0;         // block copies asked for
   uint64_t num_merged_blocks = 0;  // duplicates given back
 
-  DurationHistogram lifetime;              // of content, from its publication to its eviction
-  DurationHistogram idle_before_reuse;     // from the last reference's end to a hit
-  DurationHistogram idle_before_eviction;  // from the last reference's end
-  DurationHistogram reuse_gap;             // between a hit and the use before it
+  ContentDurations durations;
 };
 
 }  // namespace octavo::kvcache
