@@ -175,6 +175,7 @@ class AbortStorm {
 struct Round {
   std::vector<Bits> bits;
   int64_t num_preemptions = 0;
+  int64_t num_swaps = 0;  // of them
   int64_t num_cached = 0;
 };
 
@@ -220,6 +221,7 @@ class ExactnessMatrixTest : public ::testing::Test {
     if (!engine.ok()) return {};
     Round round = RunRound(**engine, requests_, configuration);
     if (configuration[kWarm] == 1) round = RunRound(**engine, requests_, configuration);
+    round.num_swaps = static_cast<int64_t>((*engine)->stats().num_preemptions_swap);
     const Status sound = (*engine)->CheckIntegrity();
     EXPECT_TRUE(sound.ok()) << sound.message();
     EXPECT_EQ((*engine)->stats().cache.num_blocks_in_use, 0u) << NameOf(configuration);
@@ -228,9 +230,9 @@ class ExactnessMatrixTest : public ::testing::Test {
 
   void ExpectSameBits(const Configuration& configuration) {
     const Round round = Run(configuration);
-    std::printf("%s: %lld preemptions, %lld cached tokens\n", NameOf(configuration).c_str(),
-                static_cast<long long>(round.num_preemptions),
-                static_cast<long long>(round.num_cached));
+    std::printf("%s: %lld preemptions (%lld by swap), %lld cached tokens\n",
+                NameOf(configuration).c_str(), static_cast<long long>(round.num_preemptions),
+                static_cast<long long>(round.num_swaps), static_cast<long long>(round.num_cached));
     std::fflush(stdout);
     ASSERT_EQ(round.bits.size(), baseline_.size());
     for (size_t i = 0; i < baseline_.size(); ++i) {
