@@ -27,12 +27,24 @@ double CostOf(int64_t num_tokens) {
 
 double Share(double part, double whole) { return whole > 0.0 ? part / whole : 0.0; }
 
+// The most blocks that the requests can take, even if none is ever given back; one more each for a
+// block that is copied.
+int64_t MostBlocks(const Trace& trace, int32_t block_size) {
+  int64_t count = 0;
+  for (const TraceRequest& request : trace.requests) {
+    count += base::CeilDivide(request.num_tokens(), int64_t{block_size}) + 1;
+  }
+  return count;
+}
+
+// A pool that the trace cannot fill is kept smaller, so that it takes no memory for nothing.
 kvcache::KvCacheOptions CacheOptions(const Trace& trace, kvcache::EvictionPolicyKind policy,
                                      int64_t pool_tokens, int32_t block_size) {
   OCTAVO_CHECK(kvcache::IsBlockSize(block_size), "not a block size");
   OCTAVO_CHECK(pool_tokens >= block_size, "a pool has a block");
   kvcache::KvCacheOptions options;
-  options.num_blocks = static_cast<uint32_t>(pool_tokens / block_size);
+  options.num_blocks =
+      static_cast<uint32_t>(std::min(pool_tokens / block_size, MostBlocks(trace, block_size)));
   options.block_size_tokens = block_size;
   options.max_blocks_per_sequence = std::min<size_t>(
       options.num_blocks, static_cast<size_t>(trace.max_request_tokens / block_size) + 1);
@@ -43,11 +55,12 @@ kvcache::KvCacheOptions CacheOptions(const Trace& trace, kvcache::EvictionPolicy
 // Serves the requests of one trace in virtual time.
 class Server {
  public:
-  Server(const Trace& trace, const kvcache::KvCacheOptions& cache, const ReplayOptions& options)
-      : options_(options), manager_(cache) {
+  Server(const Trace& trace, const kvcache::KvCacheOptions& cache, int64_t pool_tokens,
+         const ReplayOptions& options)
+      : options_(options), manager_(cache), num_kept_blocks_(cache.num_blocks) {
     run_.policy = cache.eviction;
-    run_.num_blocks = cache.num_blocks;
-    run_.pool_tokens = int64_t{cache.num_blocks} * cache.block_size_tokens;
+    run_.num_blocks = static_cast<uint32_t>(pool_tokens / cache.block_size_tokens);
+    run_.pool_tokens = int64_t{run_.num_blocks} * cache.block_size_tokens;
     tokens_.reserve(static_cast<size_t>(trace.max_request_tokens));
   }
 
@@ -124,7 +137,7 @@ class Server {
     std::push_heap(running_.begin(), running_.end(), EndsLater());
 
     const uint32_t in_use =
-        run_.num_blocks - manager_.stats().num_free_blocks - manager_.stats().num_cached_blocks;
+        num_kept_blocks_ - manager_.stats().num_free_blocks - manager_.stats().num_cached_blocks;
     run_.peak_blocks_in_use = std::max(run_.peak_blocks_in_use, in_use);
     run_.peak_running = std::max(run_.peak_running, static_cast<int32_t>(running_.size()));
   }
@@ -141,6 +154,7 @@ class Server {
 
   ReplayOptions options_;
   KvCacheManager manager_;
+  uint32_t num_kept_blocks_;           // the manager's
   std::vector<Running> running_;       // a heap, the first to end in front
   std::vector<int32_t> tokens_;        // of the request that starts
   std::vector<int32_t> ended_tokens_;  // of the one that ends
@@ -201,7 +215,7 @@ ReplayBound BoundOf(const Trace& trace) {
 ReplayRun Replay(const Trace& trace, kvcache::EvictionPolicyKind policy, int64_t pool_tokens,
                  const ReplayOptions& options, const ReplayProgress& on_progress) {
   Server server(trace, CacheOptions(trace, policy, pool_tokens, options.block_size_tokens),
-                options);
+                pool_tokens, options);
   const size_t num_requests = trace.requests.size();
   const size_t stride = num_requests / 100 + 1;
   for (size_t i = 0; i < num_requests; ++i) {

@@ -18,7 +18,6 @@ namespace json = boost::json;
 constexpr int64_t kMaxTimestampMs = int64_t{1} << 53;
 constexpr int64_t kMaxLength = int64_t{1} << 24;  // tokens of one prompt or output
 constexpr int64_t kMaxHashId = std::numeric_limits<int64_t>::max();
-constexpr size_t kMaxLineBytes = size_t{1} << 24;
 constexpr size_t kMaxShownBytes = 40;
 // Every token of a trace has its own 31-bit number.
 constexpr int64_t kMaxTokens = std::numeric_limits<int32_t>::max();
@@ -35,8 +34,8 @@ class LineParser {
   LineParser(std::string_view name, size_t line) : name_(name), line_(line) {}
 
   Status Parse(std::string_view text, TraceRequest* request, std::vector<int64_t>* hash_ids) const {
-    if (text.size() > kMaxLineBytes) {
-      return Bad(fmt::format("is {} bytes long, limit {}", text.size(), kMaxLineBytes));
+    if (text.size() > kMaxTraceLineBytes) {
+      return Bad(fmt::format("is {} bytes long, limit {}", text.size(), kMaxTraceLineBytes));
     }
     boost::system::error_code error;
     const json::value value = json::parse(text, error);

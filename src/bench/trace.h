@@ -10,6 +10,7 @@
 //             different ones for tokens without anything in common. Output tokens occur nowhere
 //             else, since a trace does not tell them.
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@
 namespace octavo::bench {
 
 inline constexpr int32_t kTraceBlockTokens = 512;
+inline constexpr size_t kMaxTraceLineBytes = size_t{1} << 24;
 
 struct TraceRequest {
   int64_t arrival_ms = 0;

@@ -51,19 +51,21 @@ constexpr char kHeading[] =
     "policy       pool tokens  hit rate  of bound  work saved   evictions  peak use  refused  "
     "mean wait\n";
 
+template <typename T>
+void AddOnce(const T& value, std::vector<T>* values) {
+  if (std::find(values->begin(), values->end(), value) == values->end()) values->push_back(value);
+}
+
 std::vector<EvictionPolicyKind> PoliciesOrError(std::string_view list) {
   std::vector<EvictionPolicyKind> policies;
   while (true) {
     const size_t comma = list.find(',');
     const std::string_view word = list.substr(0, comma);
-    if (word == "lru") {
-      policies.push_back(EvictionPolicyKind::kLru);
-    } else if (word == "cost_aware") {
-      policies.push_back(EvictionPolicyKind::kCostAware);
-    } else {
+    if (word != "lru" && word != "cost_aware") {
       throw CLI::ValidationError("--policy",
                                  "'" + std::string(word) + "' is not one of lru|cost_aware");
     }
+    AddOnce(word == "lru" ? EvictionPolicyKind::kLru : EvictionPolicyKind::kCostAware, &policies);
     if (comma == std::string_view::npos) return policies;
     list.remove_prefix(comma + 1);
   }
@@ -81,7 +83,11 @@ class ReplayCommand : public Command {
         ->type_name("lru|cost_aware,...");
     app.add_option_function<std::string>(
            "--pool-tokens",
-           [this](const std::string& list) { pools_ = NumbersOrError("--pool-tokens", list); },
+           [this](const std::string& list) {
+             for (const int32_t pool : NumbersOrError("--pool-tokens", list)) {
+               AddOnce(pool, &pools_);
+             }
+           },
            "Pool sizes (default: powers of two, from the longest request to all distinct tokens)")
         ->type_name("N,N,...");
     AddNumber(app, "--block-size", options_.block_size_tokens,
@@ -91,14 +97,23 @@ class ReplayCommand : public Command {
     AddNumber(app, "--decode-rate", options_.decode_tokens_per_s,
               "Output tokens a second of one request (default 50)");
     app.add_flag("--json", json_, "Print one JSON object");
-    app.add_option("--plot", plot_path_, "Write hit rate against pool size as an SVG picture")
+    app.add_option_function<std::string>(
+           "--plot",
+           [this](const std::string& path) {
+             if (path.empty()) throw CLI::ValidationError("--plot", "the file's name is empty");
+             plot_path_ = path;
+           },
+           "Write hit rate against pool size as an SVG picture")
         ->type_name("FILE");
     app.footer(kExamples);
   }
 
   Status Run() override {
     if (Status status = CheckOptions(); !status.ok()) return status;
-    const Result<std::string> text = ReadFileOrStdin(trace_path_);
+    if (!plot_path_.empty()) {
+      if (Status status = CheckPlotPath(); !status.ok()) return status;
+    }
+    const Result<std::string> text = ReadFileOrStdin(trace_path_, bench::kMaxTraceLineBytes);
     if (!text.ok()) return text.status();
     const std::string name = trace_path_ == "-" ? "standard input" : trace_path_;
     const Result<bench::Trace> trace = bench::ParseTrace(name, *text);
@@ -143,6 +158,15 @@ class ReplayCommand : public Command {
                                                  options_.decode_tokens_per_s));
     }
     return Status::Ok();
+  }
+
+  // Before the replay, which may take minutes.
+  Status CheckPlotPath() const {
+    if (IsSameFile(trace_path_, plot_path_)) {
+      return Status::InvalidArgument(
+          fmt::format("--plot {} is the trace itself, and would replace it", plot_path_));
+    }
+    return CheckWritable(plot_path_);
   }
 
   std::vector<int32_t> DefaultPools(const bench::Trace& trace) const {
@@ -228,9 +252,9 @@ class ReplayCommand : public Command {
   std::string Plot(const std::string& name, const bench::Trace& trace) const {
     bench::LinePlot plot;
     plot.title = "Prompt tokens found in the KV cache, by pool size";
-    plot.subtitle =
-        fmt::format("{}: {} requests, blocks of {} tokens", name.substr(name.find_last_of('/') + 1),
-                    trace.requests.size(), options_.block_size_tokens);
+    plot.subtitle = fmt::format("{}: {} requests, blocks of {} tokens",
+                                text::ReplaceInvalidUtf8(name.substr(name.find_last_of('/') + 1)),
+                                trace.requests.size(), options_.block_size_tokens);
     plot.x_label = "pool size, tokens";
     plot.y_label = "hit rate";
     plot.x_scale = bench::AxisScale::kLog2;

@@ -7,6 +7,8 @@
 // Invariants: after PrepareStandardStreams descriptors 0 to 2 are open, so that no model file can
 //             take their place, and a reader that goes away is an error of write, not a signal.
 
+#include <cstddef>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -30,8 +32,17 @@ void WriteStderr(std::string_view text);
 // neither break a line nor steer the terminal.
 std::string Printable(std::string_view text);
 
-// The bytes of a file; "-" is standard input.
-Result<std::string> ReadFileOrStdin(const std::string& path);
+// The bytes of a file; "-" is standard input. A line of more than max_line_bytes is an error as
+// soon as it is seen, so that reading /dev/zero ends.
+Result<std::string> ReadFileOrStdin(const std::string& path,
+                                    size_t max_line_bytes = std::numeric_limits<size_t>::max());
+
+// What WriteFile(path) would say of a file that cannot be written, as far as can be told without
+// touching it.
+Status CheckWritable(const std::string& path);
+
+// True if both are there and are one file, by whatever names.
+bool IsSameFile(const std::string& a, const std::string& b);
 
 // Makes the file, or replaces what it held.
 Status WriteFile(const std::string& path, std::string_view text);

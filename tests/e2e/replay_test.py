@@ -2,11 +2,13 @@
 
 import os
 import pathlib
+import shutil
+import subprocess
 import tempfile
 import unittest
 import xml.etree.ElementTree
 
-from program import octavo, parse_json
+from program import PROGRAM, octavo, parse_json
 
 TRACE = str(pathlib.Path(__file__).resolve().parent.parent / "golden/traces/mooncake-conversation-50.jsonl")
 
@@ -57,6 +59,52 @@ class ReplayTest(unittest.TestCase):
         for name in ("lru", "cost_aware", "pool without end", "pool size, tokens", "hit rate", "16 Ki", "80 %"):
             self.assertIn(name, texts)
 
+    def test_memory_does_not_grow_with_a_pool_that_the_trace_cannot_fill(self):
+        with tempfile.TemporaryFile() as output:
+            arguments = [PROGRAM, "replay", TRACE, "--policy", "lru", "--pool-tokens", "131072,2147483647",
+                         "--block-size", "8", "--json"]
+            process = subprocess.Popen(arguments, stdout=output)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            output.seek(0)
+            small, absurd = parse_json(output.read())["runs"]
+
+        self.assertEqual(process.returncode, 0)
+        self.assertLess(usage.ru_maxrss, 500_000)  # KiB; the pool has 268 million blocks
+        self.assertEqual(absurd["pool_tokens"], 2147483640)
+        self.assertEqual((absurd["num_hit_tokens"], absurd["peak_running"]),
+                         (small["num_hit_tokens"], small["peak_running"]))
+        self.assertAlmostEqual(absurd["peak_use"] * absurd["pool_tokens"], small["peak_use"] * small["pool_tokens"],
+                               places=3)
+
+    def test_a_policy_or_pool_that_is_named_twice_runs_once(self):
+        result = parse_json(self.replay(TRACE, "--policy", "lru,lru", "--pool-tokens", "16384,32768,16384", "--json"))
+
+        self.assertEqual([(run["policy"], run["pool_tokens"]) for run in result["runs"]],
+                         [("lru", 16384), ("lru", 32768)])
+
+    def test_a_plot_that_cannot_be_written_is_refused_before_the_replay(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = os.path.join(folder, "trace.jsonl")
+            shutil.copy(TRACE, trace)
+            for exit_code, words, path in [(2, ["--plot", "empty"], ""), (2, ["--plot", "trace itself"], trace),
+                                           (2, ["trace itself"], os.path.join(folder, ".", "trace.jsonl")),
+                                           (1, ["cannot write", folder], folder)]:
+                with self.subTest(path=path):
+                    done = octavo("replay", trace, "--plot", path)
+                    self.assertEqual((done.returncode, done.stdout), (exit_code, b""))
+                    for word in words:
+                        self.assertIn(word, done.stderr)
+            self.assertEqual(pathlib.Path(trace).read_bytes(), pathlib.Path(TRACE).read_bytes())
+
+    def test_a_name_that_is_not_utf8_becomes_a_picture_that_is(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = os.path.join(os.fsencode(folder), b"a\xff.jsonl")
+            shutil.copy(TRACE, trace)
+            path = os.path.join(folder, "plot.svg")
+            self.replay(trace, "--policy", "lru", "--plot", path)
+            self.assertIn("a\ufffd.jsonl: 50 requests", pathlib.Path(path).read_text(encoding="utf-8"))
+
     def test_bad_input_is_refused_in_one_line(self):
         for exit_code, words, arguments, stdin in [
             (1, ["none.jsonl"], ["none.jsonl"], b""),
@@ -69,6 +117,7 @@ class ReplayTest(unittest.TestCase):
             (2, ["--prefill-rate", "0", "[1, 1e12]"], [TRACE, "--prefill-rate", "0"], b""),
             (2, ["--decode-rate", "nan"], [TRACE, "--decode-rate", "nan"], b""),
             (2, ["trace"], [], b""),
+            (1, ["/dev/zero: line 1 is longer than 16777216 bytes"], ["/dev/zero"], b""),
             (1, ["cannot write", "no-such-folder/plot.svg"],
              [TRACE, "--json", "--policy", "lru", "--plot", "no-such-folder/plot.svg"], b""),
         ]:
