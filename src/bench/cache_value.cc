@@ -33,6 +33,17 @@ Result<std::vector<CacheSpeed>> MeasureCacheSpeed(
   const Result<std::unique_ptr<Engine>> uncached = MakeEngine(base, KvCacheMode::kNone);
   if (!uncached.ok()) return uncached.status();
 
+  const int32_t max_model_len =
+      std::min((*cached)->model_info().max_model_len, (*uncached)->model_info().max_model_len);
+  for (const int32_t length : lengths) {
+    // The first output token belongs to the length.
+    if (int64_t{length} + kCachedOutputs - 1 <= max_model_len) continue;
+    return Status::InvalidArgument(fmt::format(
+        "--lengths holds {}, but must be at most {} (max_model_len is {}, and {} tokens "
+        "are generated)",
+        length, max_model_len - kCachedOutputs + 1, max_model_len, kCachedOutputs));
+  }
+
   std::vector<CacheSpeed> speeds;
   for (int32_t length : lengths) {
     // The step at `length` tokens is the one after the prompt of length - 1 and its first output.

@@ -32,8 +32,8 @@ struct CacheUtilization {
   double paged = 0;                  // share of the allocated blocks' slots that hold a token, 0..1
 };
 
-// The speeds at each of `lengths` tokens. `base` says which model, threads and formats; its cache
-// mode is set here.
+// The speeds at each of `lengths` tokens, all of which are checked before any is measured. `base`
+// says which model, threads and formats; its cache mode is set here.
 Result<std::vector<CacheSpeed>> MeasureCacheSpeed(
     const EngineOptions& base, const std::vector<int32_t>& lengths,
     const std::function<void(const CacheSpeed&)>& on_row);

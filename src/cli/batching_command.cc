@@ -12,9 +12,12 @@
 namespace octavo::cli {
 namespace {
 
+constexpr int32_t kDefaultModelLen = 2048;  // tokens
+constexpr int32_t kNeededModelLen = 1024;   // of the longest request
+
 constexpr char kExamples[] =
     R"(Takes some minutes. Every request is submitted at the start; prompts and output lengths are
-mixed.
+mixed. The context is 2048 tokens unless --max-model-len, at least 1024, says otherwise.
 
 Examples:
   octavo bench batching
@@ -40,13 +43,23 @@ boost::json::object ToJson(const bench::BatchingResult& result) {
 BatchingBench::BatchingBench(CLI::App& app) {
   app.add_flag("--json", json_, "Print one JSON object");
   engine_flags_.AddTo(app);
+  for (const char* option : {"--kv-cache", "--max-num-seqs"}) {  // the comparisons set them
+    app.remove_option(app.get_option(option));
+  }
   app.footer(kExamples);
 }
 
 Status BatchingBench::Run() {
   Result<EngineOptions> options = engine_flags_.Options();
   if (!options.ok()) return options.status();
-  if (!options->model.max_model_len) options->model.max_model_len = 2048;
+  const int32_t max_model_len = options->model.max_model_len.value_or(kDefaultModelLen);
+  if (max_model_len < kNeededModelLen) {
+    return Status::InvalidArgument(
+        fmt::format("--max-model-len is {}, but the longest request has {} tokens", max_model_len,
+                    kNeededModelLen));
+  }
+  options->model.max_model_len = max_model_len;
+  if (Status status = Probe(*options); !status.ok()) return status;
   for (const auto part : {&BatchingBench::CompareBatching, &BatchingBench::ComparePaging,
                           &BatchingBench::ComparePrefixes, &BatchingBench::MeasureMemory}) {
     if (Status status = (this->*part)(*options); !status.ok()) return status;
@@ -60,6 +73,14 @@ Status BatchingBench::Run() {
     rows.push_back(std::move(object));
   }
   return WriteStdout(boost::json::serialize(rows) + "\n");
+}
+
+// Whether these options make an engine at all, before anything is printed.
+Status BatchingBench::Probe(const EngineOptions& options) {
+  const Result<std::unique_ptr<Engine>> engine = Engine::Create(options);
+  if (!engine.ok()) return engine.status();
+  kv_bytes_per_token_ = (*engine)->memory_plan().kv_bytes_per_token;
+  return Status::Ok();
 }
 
 Result<bench::BatchingResult> BatchingBench::RunOne(const EngineOptions& options,
@@ -120,11 +141,9 @@ Status BatchingBench::CompareBatching(const EngineOptions& options) {
 // The memory of eight contexts: eight reservations, or as many sequences as blocks allow.
 Status BatchingBench::ComparePaging(const EngineOptions& options) {
   EngineOptions paged = options;
-  const Result<std::unique_ptr<Engine>> probe = Engine::Create(options);
-  if (!probe.ok()) return probe.status();
   constexpr int32_t kContexts = 8;
-  paged.cache.kv_cache_memory_bytes = int64_t{kContexts} * *options.model.max_model_len *
-                                      (*probe)->memory_plan().kv_bytes_per_token;
+  paged.cache.kv_cache_memory_bytes =
+      int64_t{kContexts} * *options.model.max_model_len * kv_bytes_per_token_;
   EngineOptions contiguous = paged;
   contiguous.cache.mode = KvCacheMode::kContiguous;
   bench::Workload workload;

@@ -7,6 +7,7 @@
 // Invariants: both sides of a comparison get the same requests and the same memory.
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ class BatchingBench {
     bench::BatchingResult result;
   };
 
+  Status Probe(const EngineOptions& options);
   Status Compare(const std::string& comparison, const bench::Workload& workload,
                  const std::string& name, const EngineOptions& options,
                  const std::string& baseline_name, const EngineOptions& baseline);
@@ -41,6 +43,7 @@ class BatchingBench {
   void Note(const std::string& text) const;
 
   std::vector<Row> rows_;
+  int64_t kv_bytes_per_token_ = 0;
   bool json_ = false;
   EngineFlags engine_flags_;
 };

@@ -97,6 +97,7 @@ class ChatCommand : public Command {
     }
     Result<std::unique_ptr<Engine>> engine = engine_flags_.Load();
     if (!engine.ok()) return engine.status();
+    engine_flags_.NoteShortContext("octavo chat", **engine);
     Conversation conversation(**engine, system_, sampling_.params());
     InterruptScope interrupt(**engine, InterruptScope::Then::kAgain);
     if (StdinIsTerminal()) {

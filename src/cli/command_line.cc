@@ -92,9 +92,14 @@ int Dispatch(int argc, char** argv) {
   if (RefuseUnknownSubcommand(app, argc, argv)) return kExitUsage;
 
   const auto parsed = [](const Subcommand& subcommand) { return subcommand.app->parsed(); };
-  const auto program = [&]() -> std::string {
-    const auto found = std::find_if(subcommands.begin(), subcommands.end(), parsed);
-    return found == subcommands.end() ? "octavo" : "octavo " + found->app->get_name();
+  // "octavo bench cache": the command as far as it was given.
+  const auto program = [&app] {
+    std::string name = app.get_name();
+    for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+      at = at->get_subcommands().front();
+      name += " " + at->get_name();
+    }
+    return name;
   };
   try {
     app.parse(argc, argv);

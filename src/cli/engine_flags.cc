@@ -116,14 +116,16 @@ void EngineFlags::AddWhatOptions(CLI::App& app) {
             "Storage of K and V (default auto = float16)");
   app.option_defaults()->group("Memory (how long and how large)");
   AddNumber(app, "--max-model-len", options_.model.max_model_len,
-            "Tokens of prompt and output (default: the model's context)");
+            "Tokens of prompt and output (default: the model's context, or what memory holds)");
   AddNumber(
       app, "--kv-cache-memory-bytes", options_.cache.kv_cache_memory_bytes,
       "Size of the block pool (default: 16 sequences of --max-model-len tokens, at most 2 GiB)");
   AddNumber(app, "--gpu-memory-utilization", options_.cache.gpu_memory_utilization,
             "Share of the smaller of RAM and cgroup limit to use at most (default 0.92)");
-  AddNumber(app, "--swap-space-bytes", options_.cache.swap_space_bytes,
-            "Room for the K and V of preempted sequences; 0 = they are recomputed (default 0)");
+  AddNumber(
+      app, "--swap-space-bytes", options_.cache.swap_space_bytes,
+      "Room for the K and V of preempted sequences, in whole blocks, used with --kv-cache paged "
+      "only; 0 = they are recomputed (default 0)");
 }
 
 void EngineFlags::AddHowOptions(CLI::App& app) {
@@ -183,6 +185,14 @@ Result<std::unique_ptr<Engine>> EngineFlags::Load() {
   LoadProgress progress(StderrIsTerminal());
   options->on_load_progress = [&progress](double share) { progress.Show(share); };
   return Engine::Create(*options);
+}
+
+void EngineFlags::NoteShortContext(std::string_view program, const Engine& engine) const {
+  const ModelInfo& info = engine.model_info();
+  if (options_.model.max_model_len || info.max_model_len >= info.context_length) return;
+  WriteStderr(fmt::format(
+      "{}: the context is {} tokens, not the model's {}: the block pool holds no more\n", program,
+      info.max_model_len, info.context_length));
 }
 
 }  // namespace octavo::cli

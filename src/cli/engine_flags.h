@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "octavo/engine.h"
 
@@ -23,6 +24,10 @@ class EngineFlags {
 
   // Finds the model (-m, OCTAVO_MODEL, the fetched default) and loads it.
   Result<std::unique_ptr<Engine>> Load();
+
+  // One line on stderr if memory, not --max-model-len, keeps the context shorter than the model's.
+  // `program` begins the line: "octavo run".
+  void NoteShortContext(std::string_view program, const Engine& engine) const;
 
   int32_t block_size() const { return options_.cache.block_size; }  // tokens
 

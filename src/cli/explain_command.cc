@@ -54,6 +54,7 @@ class ExplainCommand : public Command {
     }
     Result<std::unique_ptr<Engine>> engine = engine_flags_.Load();
     if (!engine.ok()) return engine.status();
+    engine_flags_.NoteShortContext("octavo explain", **engine);
     Result<std::vector<TokenId>> tokens = prompt_.Tokens(**engine);
     if (!tokens.ok()) return tokens.status();
     if (Status status = CheckTokens(**engine, *tokens); !status.ok()) return status;

@@ -105,8 +105,10 @@ json::object CompletionJson(const Engine& engine, const CompletionOutput& comple
   return object;
 }
 
-double Rate(int64_t count, double seconds) {
-  return count > 0 && seconds > 0.0 ? static_cast<double>(count) / seconds : 0.0;
+// Tokens a second, or null if there is nothing to measure.
+json::value Rate(int64_t count, double seconds) {
+  if (count <= 0 || seconds <= 0.0) return nullptr;
+  return static_cast<double>(count) / seconds;
 }
 
 json::object UsageJson(const RequestOutput& output, int64_t num_completion_tokens) {
@@ -175,6 +177,8 @@ json::object RunOutputJson(const Engine& engine, const RequestOutput& output, bo
   }
   object["outputs"] = std::move(completions);
   object["seed"] = output.seed;
+  object["num_preemptions"] = output.num_preemptions;
+  object["max_model_len"] = engine.model_info().max_model_len;
   object["usage"] = UsageJson(output, num_completion_tokens);
   object["timing"] = TimingJson(engine, output, num_completion_tokens);
 

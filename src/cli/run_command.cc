@@ -42,11 +42,15 @@ class RunCommand : public Command {
     app.add_flag("--json", json_, "Print one JSON object at the end instead of text as it comes");
     sampling_.AddTo(app);
     sampling_.AddCompletionsTo(app);
-    AddNumber(app, "--beam-width", beam_width_,
-              "Search for the N likeliest continuations instead of sampling; only --max-tokens, "
-              "--ignore-eos and --logprobs matter then");
-    AddNumber(app, "--length-penalty", length_penalty_,
-              "A beam's score is its log-probability / length ^ X (default 1)");
+    AddNumber(
+        app, "--beam-width", beam_width_,
+        "Search for the N likeliest continuations instead of sampling, listed best first; only "
+        "--max-tokens, --ignore-eos, --length-penalty, --logprobs 0 (the chosen tokens') and "
+        "--skip-special-tokens matter then");
+    AddNumber(
+        app, "--length-penalty", length_penalty_,
+        "A beam's score is its log-probability / length ^ X, where the length counts prompt and "
+        "output tokens (default 1)");
     engine_flags_.AddTo(app);
     app.footer(kExamples);
   }
@@ -57,6 +61,7 @@ class RunCommand : public Command {
     if (Status status = prompt_.Read(); !status.ok()) return status;
     Result<std::unique_ptr<Engine>> engine = engine_flags_.Load();
     if (!engine.ok()) return engine.status();
+    engine_flags_.NoteShortContext("octavo run", **engine);
     Result<std::vector<TokenId>> tokens = prompt_.Tokens(**engine);
     if (!tokens.ok()) return tokens.status();
     request->prompt_token_ids = *std::move(tokens);
@@ -81,6 +86,9 @@ class RunCommand : public Command {
     }
     if (request.params.n != 1) {
       return Status::InvalidArgument("-n and --beam-width do not go together");
+    }
+    if (prompt_logprobs_) {
+      return Status::InvalidArgument("--prompt-logprobs and --beam-width do not go together");
     }
     BeamSearchParams& beams = request.beam_search.emplace();
     beams.beam_width = *beam_width_;

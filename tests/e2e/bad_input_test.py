@@ -117,6 +117,23 @@ class BadInputTest(unittest.TestCase):
             with self.subTest(value=value):
                 self.refused(2, ["--lengths", value[:2].rstrip(",")], "bench", "cache", "-m", MODEL, "--lengths", value)
 
+    def test_a_bench_says_what_it_needs_before_it_prints_anything(self):
+        bench = ("-m", MODEL, "--threads", "1")
+        for name, words, arguments in [
+            ("cache", ["--lengths", "9000", "8176"], ["--lengths", "64,9000"]),
+            ("cache", ["--kv-cache", "octavo bench cache --help"], ["--kv-cache", "none"]),
+            ("latency", ["--repeat", "octavo bench latency --help"], ["--repeat", "x"]),
+            ("batching", ["--max-model-len", "1023", "1024"], ["--max-model-len", "1023"]),
+            ("batching", ["--kv-cache", "octavo bench batching --help"], ["--kv-cache", "contiguous"]),
+            ("batching", ["--max-num-seqs", "octavo bench batching --help"], ["--max-num-seqs", "4"]),
+        ]:
+            with self.subTest(name=name, arguments=arguments):
+                self.refused(2, [f"octavo bench {name}: ", *words], "bench", name, *bench, *arguments)
+
+    def test_beams_without_prompt_logprobs(self):
+        self.run_refused(2, ["--prompt-logprobs", "--beam-width"], "-p", "a", "--beam-width", "2", "--prompt-logprobs",
+                         "0", "--json")
+
     def test_token_ids_outside_the_vocabulary(self):
         self.run_refused(2, ["49152"], "--prompt-token-ids", "1,49152")
         self.run_refused(2, ["-1"], "--prompt-token-ids", "1,-1")

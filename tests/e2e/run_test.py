@@ -4,7 +4,7 @@ import math
 import unittest
 
 import program
-from program import MODEL, octavo, run_json
+from program import MODEL, octavo, parse_json, run_json
 
 GREEDY = ("--temperature", "0")
 PROMPT = "The capital of France is"
@@ -27,9 +27,26 @@ class RunTest(unittest.TestCase):
         self.assertEqual(set(result["timing"]), {"load_s", "prefill_s", "ttft_s", "decode_s", "prefill_tokens_per_s",
                                                  "decode_tokens_per_s"})
         self.assertTrue(all(value > 0 for value in result["timing"].values()), result["timing"])
+        self.assertEqual((result["num_preemptions"], result["max_model_len"]), (0, 8192))
         tags = ["weights", "kv_cache", "activations", "tokenizer", "scratch", "other"]
         self.assertEqual(result["memory"]["total"], sum(result["memory"][tag] for tag in tags))
         self.assertGreater(result["memory"]["weights"], 90_000_000)
+
+    def test_a_rate_of_nothing_is_null(self):
+        result = run_json("-p", PROMPT, *GREEDY, "--max-tokens", "1")
+
+        self.assertIsNone(result["timing"]["decode_tokens_per_s"])
+        self.assertGreater(result["timing"]["prefill_tokens_per_s"], 0)
+
+    def test_a_context_that_memory_shortens_is_noted_unless_it_was_asked_for(self):
+        small = ("-m", MODEL, "-p", PROMPT, "--kv-cache-memory-bytes", str(64 * 23040))
+        note = "the context is 64 tokens, not the model's 8192: the block pool holds no more\n"
+
+        shown = octavo("run", *small, *GREEDY, "--max-tokens", "1", "--json")
+        self.assertEqual(shown.stderr, "octavo run: " + note)
+        self.assertEqual(parse_json(shown.stdout)["max_model_len"], 64)
+        self.assertEqual(octavo("explain", *small).stderr, "octavo explain: " + note)
+        self.assertNotIn("not the model's", octavo("run", *small, "--max-model-len", "64", "--max-tokens", "1").stderr)
 
     def test_logprobs_are_parallel_arrays(self):
         result = run_json("-p", PROMPT, *GREEDY, "--max-tokens", "3", "--logprobs", "2", "--prompt-logprobs", "1")
