@@ -63,14 +63,19 @@ TEST(MeasureCacheSpeedTest, EachLengthIsMeasuredAndHandedOverInOrder) {
   }
 }
 
-TEST(MeasureCacheSpeedTest, ALengthBeyondTheContextIsRefused) {
+TEST(MeasureCacheSpeedTest, ALengthBeyondTheContextIsRefusedBeforeAnyIsMeasured) {
   EngineOptions options = engine::TinyOptions();
   options.model.max_model_len = 64;
-  const Result<std::vector<CacheSpeed>> speeds = MeasureCacheSpeed(options, {64}, nullptr);
+  int num_rows = 0;
+  const Result<std::vector<CacheSpeed>> speeds =
+      MeasureCacheSpeed(options, {8, 49}, [&num_rows](const CacheSpeed&) { ++num_rows; });
 
   ASSERT_FALSE(speeds.ok());
   EXPECT_EQ(speeds.status().code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(speeds.status().message(), HasSubstr("max_model_len 64"));
+  EXPECT_THAT(speeds.status().message(),
+              HasSubstr("--lengths holds 49, but must be at most 48 (max_model_len is 64"));
+  EXPECT_EQ(num_rows, 0);
+  EXPECT_TRUE(MeasureCacheSpeed(options, {8, 48}, nullptr).ok());
 }
 
 TEST(MeasureCacheSpeedTest, AModelThatDoesNotLoadIsAStatus) {
