@@ -21,8 +21,8 @@
 namespace octavo::testing {
 namespace {
 
-constexpr size_t kNumRequests = 40;
-constexpr int32_t kMaxModelLen = 1600;
+constexpr size_t kNumRequests = kIsSanitized ? 10 : 40;
+constexpr int32_t kMaxModelLen = kIsSanitized ? 64 : 1600;
 
 // --- What is asked ---------------------------------------------------------------------------
 
@@ -40,7 +40,8 @@ std::vector<Request> MakeRequests(int32_t vocab_size) {
   std::vector<Request> requests(kNumRequests);
   for (size_t i = 0; i < kNumRequests; ++i) {
     Request& request = requests[i];
-    const size_t length = lengths[i * 11 % std::size(lengths)];
+    const size_t length =
+        std::min<size_t>(lengths[i * 11 % std::size(lengths)], kIsSanitized ? 33 : 1500);
     const size_t shared = i % 4 == 3 ? 0 : length - length / (2 + i % 5);
     const std::vector<TokenId>& text = texts[i % 2];
     request.prompt_token_ids.assign(text.begin(), text.begin() + static_cast<long>(shared));
@@ -52,7 +53,7 @@ std::vector<Request> MakeRequests(int32_t vocab_size) {
     request.params.top_p = i % 3 == 0 ? 0.9f : 1.0f;
     request.params.repetition_penalty = i % 7 == 0 ? 1.2f : 1.0f;
     request.params.n = i % 5 == 4 ? 3 : 1;
-    request.params.max_tokens = static_cast<int32_t>(3 + i * 7 % 19);
+    request.params.max_tokens = static_cast<int32_t>(3 + i * 7 % (kIsSanitized ? 4 : 19));
     request.params.ignore_eos = true;
     request.params.logprobs = 2;
     request.params.detokenize = false;
@@ -317,6 +318,7 @@ TEST_F(ExactnessMatrixTest, EachFactorAloneGivesTheSameBits) {
 }
 
 TEST_F(ExactnessMatrixTest, EveryPairOfLevelsGivesTheSameBits) {
+  if (kIsSanitized) GTEST_SKIP() << "each factor alone takes the same paths";
   for (const Configuration& configuration : PairwiseArray()) ExpectSameBits(configuration);
   EXPECT_GT(num_preemptions_, 0);
 }

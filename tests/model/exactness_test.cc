@@ -95,8 +95,8 @@ Outcome OutcomeOf(const Result<RequestOutput>& output) {
 class ExactnessTest : public ::testing::Test {
  protected:
   // 300 tokens cross a chunk of 256 positions, and every block size's borders.
-  static constexpr size_t kPromptTokens = 300;
-  static constexpr int32_t kOutputTokens = 12;
+  static constexpr size_t kPromptTokens = kIsSanitized ? 36 : 300;
+  static constexpr int32_t kOutputTokens = kIsSanitized ? 3 : 12;
 
   void SetUp() override {
     if (!DefaultModelPath()) GTEST_SKIP() << "the default model is absent: run scripts/fetch-model";
@@ -181,12 +181,13 @@ TEST_F(ExactnessTest, InstructionSetsGiveTheSameBits) {
 }
 
 TEST_F(ExactnessTest, TheReferenceKernelsGiveTheSameBits) {
+  constexpr size_t kTokens = kIsSanitized ? 4 : 40;
   for (ComputeType compute : {ComputeType::kInt8, ComputeType::kFloat32}) {
     EngineOptions options = base_;
     options.model.compute = compute;
-    const Outcome vectorised = Run(options, /*prompt_tokens=*/40, /*output_tokens=*/3);
+    const Outcome vectorised = Run(options, kTokens, /*output_tokens=*/3);
     options.device.simd = SimdLevel::kReference;
-    EXPECT_EQ(Run(options, 40, 3), vectorised);
+    EXPECT_EQ(Run(options, kTokens, 3), vectorised);
   }
 }
 
@@ -197,6 +198,7 @@ TEST_F(ExactnessTest, AReusedPrefixGivesTheSameBits) {
 
   for (size_t shared : {size_t{1}, size_t{15}, size_t{16}, size_t{17}, size_t{257},
                         kPromptTokens - 1, kPromptTokens}) {
+    if (shared > kPromptTokens) continue;
     engine->ResetPrefixCache();
     std::vector<TokenId> first(request.prompt.begin(),
                                request.prompt.begin() + static_cast<std::ptrdiff_t>(shared));
@@ -215,6 +217,7 @@ TEST_F(ExactnessTest, AReusedPrefixGivesTheSameBits) {
 // ids and log-probabilities. A change of the arithmetic bumps kArithmeticVersion and re-makes the
 // file with the lines that this test prints.
 TEST_F(ExactnessTest, OutputsHashToTheCommittedGoldens) {
+  if (kIsSanitized) GTEST_SKIP() << "the goldens are of longer outputs";
   std::map<std::string, std::string> golden;
   std::ifstream file(GoldenPath("exactness/smollm2-135m-q4_1.txt"));
   for (std::string name, hash; file >> name >> hash;) golden[name] = hash;

@@ -116,8 +116,10 @@ class ParityTest : public ::testing::Test {
     Tally windows;
     for (const GoldenSequence& sequence : golden.sequences) {
       Tally tally;
+      const size_t num_positions =
+          kIsSanitized ? std::min<size_t>(sequence.tokens.size(), 12) : sequence.tokens.size();
       model.Run(
-          sequence.tokens, [](int64_t) { return true; },
+          std::span(sequence.tokens).first(num_positions), [](int64_t) { return true; },
           [&](int64_t position, std::span<const float> logits) {
             CompareRow(golden, sequence, position, logits, &tally);
           });

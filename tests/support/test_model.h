@@ -24,6 +24,13 @@
 
 namespace octavo::testing {
 
+// Sanitizers make the model some twenty times slower: the same paths then run on shorter sequences.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
 // OCTAVO_MODEL, or the fetched default model; nothing if it is not there.
 std::optional<std::string> DefaultModelPath();
 
