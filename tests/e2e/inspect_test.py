@@ -21,7 +21,8 @@ class InspectTest(unittest.TestCase):
         self.assertEqual(geometry, {"num_layers": 30, "num_heads": 9, "num_kv_heads": 3, "head_dim": 64})
         # 2 (K and V) x 30 layers x 3 KV heads x 64 x element bytes
         self.assertEqual(report["kv_bytes_per_token"], {"float32": 46080, "float16": 23040, "bfloat16": 23040})
-        self.assertEqual(report["memory"]["kv_cache"], 23040 * 8192)
+        block_bytes = 16 * 23040  # the default pool: whole blocks in 2 GiB
+        self.assertEqual(report["memory"]["kv_cache"], 2**31 // block_bytes * block_bytes)
 
     def test_text_shows_the_same(self):
         done = octavo("inspect", MODEL)
