@@ -30,7 +30,6 @@ class ModelExecutor : public StepExecutor {
     return static_cast<int64_t>(logits_.size()) / vocab_size();
   }
   int32_t vocab_size() const override { return model_.config().vocab_size; }
-  const kernels::RowOpKernels& row_ops() const override { return model_.kernels().rows; }
   double Now() const override;
 
  private:

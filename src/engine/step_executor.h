@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/row_ops.h"
 #include "model/forward_batch.h"
 #include "octavo/kvcache/kv_cache_manager.h"
 
@@ -38,7 +37,6 @@ class StepExecutor {
 
   virtual int64_t max_logits_rows() const = 0;
   virtual int32_t vocab_size() const = 0;
-  virtual const kernels::RowOpKernels& row_ops() const = 0;
   // Seconds on a clock that never falls.
   virtual double Now() const = 0;
 };

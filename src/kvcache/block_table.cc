@@ -74,12 +74,6 @@ void BlockTable::Truncate(int64_t num_tokens) {
   num_tokens_ = num_tokens;
 }
 
-void BlockTable::Rewind(int64_t num_tokens) {
-  OCTAVO_CHECK(num_tokens >= 0 && num_tokens <= num_tokens_,
-               "a table is rewound to a length that it has");
-  num_tokens_ = num_tokens;
-}
-
 const BlockRef& BlockTable::block(size_t index) const {
   OCTAVO_CHECK(index < refs_.size(), "this logical block is not in the table");
   return refs_[index];

@@ -77,18 +77,6 @@ TEST(BlockTableTest, TruncatingToTheCurrentLengthReturnsSpareCapacity) {
   EXPECT_EQ(table.num_tokens(), 10);
 }
 
-TEST(BlockTableTest, RewindingKeepsEveryBlock) {
-  BlockPool pool(4);
-  BlockTable table(&pool, kBlockSize, 4);
-  ASSERT_TRUE(table.EnsureCapacity(64));
-  table.Advance(50);
-
-  table.Rewind(3);
-
-  EXPECT_EQ(table.num_tokens(), 3);
-  EXPECT_EQ(table.capacity_tokens(), 64);
-}
-
 TEST(BlockTableTest, AReleasedTablesBlocksAreReusedInTheirOwnOrder) {
   BlockPool pool(4);
   {
@@ -192,7 +180,6 @@ TEST(BlockTableDeathTest, TokensBeyondTheCapacityAreABug) {
 
   EXPECT_DEATH(table.Advance(7), "do not fit");
   EXPECT_DEATH(table.Truncate(11), "a length that it has");
-  EXPECT_DEATH(table.Rewind(11), "a length that it has");
 }
 
 TEST(BlockTableDeathTest, ABlockOfAnotherPoolIsABug) {

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <limits>
 #include <vector>
 
@@ -198,8 +197,8 @@ TEST_F(EvictionTest, PinsEndEachAtItsOwnTime) {
   EXPECT_THAT(EvictionOrder(4), ElementsAre(1, 0, 5, 4));  // the oldest of those that ended at 10
 }
 
-// Removed one by one from the front they would move 200 GB.
-TEST_F(EvictionTest, ManyPinsEndInOnePass) {
+// As many as there may be. Removed one by one from the front, they would move 200 GB.
+TEST_F(EvictionTest, AsManyPinsAsThereAreBlocksEndTogether) {
   constexpr uint32_t kNumPins = 1 << 17;
   for (const bool by_time : {true, false}) {
     Make(kNumPins);
@@ -209,13 +208,11 @@ TEST_F(EvictionTest, ManyPinsEndInOnePass) {
       ASSERT_EQ(manager_->Pin(kRoot, Tokens(0, 8), 1000, &pin), 8);
     }
 
-    const auto start = std::chrono::steady_clock::now();
     if (by_time) {
       manager_->SetNow(1000);
     } else {
       manager_->YieldPins(1);
     }
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
     EXPECT_EQ(manager_->stats().num_pins, 0u);
     EXPECT_EQ(manager_->num_available_blocks(), kNumPins);
   }

@@ -48,10 +48,6 @@ class BlockTable {
   // REQUIRES: 0 <= num_tokens <= num_tokens().
   void Truncate(int64_t num_tokens);
 
-  // Forgets the positions from num_tokens on, but keeps every block: the capacity stays. REQUIRES:
-  // as Truncate.
-  void Rewind(int64_t num_tokens);
-
   int64_t num_tokens() const { return num_tokens_; }
   int64_t capacity_tokens() const { return static_cast<int64_t>(ids_.size()) * block_size_tokens_; }
   int32_t block_size_tokens() const { return block_size_tokens_; }

@@ -129,7 +129,7 @@ class SimulatedExecutor : public StepExecutor {
 
   int64_t max_logits_rows() const override { return options_.max_logits_rows; }
   int32_t vocab_size() const override { return options_.vocab_size; }
-  const kernels::RowOpKernels& row_ops() const override {
+  const kernels::RowOpKernels& row_ops() const {
     return kernels::FindKernels(kernels::Isa::kReference)->rows;
   }
   double Now() const override { return seconds_; }
