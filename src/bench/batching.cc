@@ -8,21 +8,14 @@
 #include <random>
 #include <utility>
 
+#include "bench/latency.h"
+
 namespace octavo::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
 double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-std::vector<TokenId> RandomTokens(const ModelInfo& info, int64_t count, std::mt19937_64& random) {
-  // Special tokens usually lie at the ends of the vocabulary; the middle half is ordinary text.
-  const TokenId first = info.vocab_size / 4;
-  const auto span = static_cast<uint64_t>(std::max(info.vocab_size / 2, 1));
-  std::vector<TokenId> tokens(static_cast<size_t>(count));
-  for (TokenId& token : tokens) token = first + static_cast<TokenId>(random() % span);
-  return tokens;
-}
 
 // `count` lengths evenly from shortest to longest, in an order that the generator draws.
 std::vector<int32_t> MixedLengths(int32_t count, int32_t shortest, int32_t longest,
@@ -38,7 +31,7 @@ std::vector<int32_t> MixedLengths(int32_t count, int32_t shortest, int32_t longe
 
 std::vector<Request> MakeRequests(const ModelInfo& info, const Workload& workload) {
   std::mt19937_64 random(1);
-  const std::vector<TokenId> prefix = RandomTokens(info, workload.shared_prefix, random);
+  const std::vector<TokenId> prefix = SyntheticPrompt(info, workload.shared_prefix);
   const std::vector<int32_t> inputs =
       MixedLengths(workload.num_requests, workload.shortest_input, workload.longest_input, random);
   const std::vector<int32_t> outputs = MixedLengths(workload.num_requests, workload.shortest_output,
@@ -47,7 +40,7 @@ std::vector<Request> MakeRequests(const ModelInfo& info, const Workload& workloa
   for (size_t i = 0; i < requests.size(); ++i) {
     Request& request = requests[i];
     request.prompt_token_ids = prefix;
-    const std::vector<TokenId> own = RandomTokens(info, inputs[i], random);
+    const std::vector<TokenId> own = SyntheticPrompt(info, inputs[i], 2 + i);
     request.prompt_token_ids.insert(request.prompt_token_ids.end(), own.begin(), own.end());
     request.params.n = workload.num_completions;
     request.params.temperature = workload.num_completions > 1 ? 1.0f : 0.0f;

@@ -46,12 +46,12 @@ Status CheckOptions(const ModelInfo& info, const LatencyOptions& options) {
 
 }  // namespace
 
-std::vector<TokenId> SyntheticPrompt(const ModelInfo& info, int32_t length) {
+std::vector<TokenId> SyntheticPrompt(const ModelInfo& info, int32_t length, uint64_t seed) {
   // Special tokens usually lie at the ends of the vocabulary; the middle half is ordinary text.
   const int64_t first = info.vocab_size / 4;
   const int64_t span = std::max(info.vocab_size / 2, 1);
   std::vector<TokenId> tokens(static_cast<size_t>(length));
-  uint64_t state = 1;
+  uint64_t state = seed;
   for (TokenId& token : tokens) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     token = static_cast<TokenId>(first + static_cast<int64_t>(state >> 33) % span);

@@ -32,8 +32,8 @@ struct LatencyResult {
 };
 
 // `length` ids that are not special in any usual vocabulary: a fixed sequence without long
-// repetitions.
-std::vector<TokenId> SyntheticPrompt(const ModelInfo& info, int32_t length);
+// repetitions; another one for each seed.
+std::vector<TokenId> SyntheticPrompt(const ModelInfo& info, int32_t length, uint64_t seed = 1);
 
 Result<LatencyResult> MeasureLatency(Engine& engine, const LatencyOptions& options);
 
