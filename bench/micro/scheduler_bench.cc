@@ -19,7 +19,7 @@ SchedulerSnapshot MakeSnapshot() {
   snapshot.num_available_blocks = 10000;
   for (uint32_t i = 0; i < kNumRunning; ++i) {
     RunningView view;
-    view.slot = i;
+    view.id = i;
     view.unit = i;
     view.arrival = i;
     view.num_computed = 100 + 7 * i;
@@ -30,8 +30,8 @@ SchedulerSnapshot MakeSnapshot() {
   }
   for (uint32_t i = 0; i < kNumWaiting; ++i) {
     WaitingView view;
-    view.slot = kNumRunning + i;
-    view.arrival = view.slot;
+    view.id = kNumRunning + i;
+    view.arrival = view.id;
     view.num_tokens = 200;
     view.num_cached = 70;
     view.num_shared_blocks = 4;
@@ -50,7 +50,7 @@ void MeasurePlan(benchmark::State& state, const SchedulerSnapshot& snapshot) {
   }
   state.counters["scheduled"] = static_cast<double>(plan.scheduled.size());
   state.counters["admitted"] = static_cast<double>(plan.admitted.size());
-  state.counters["preempts"] = plan.preempt != kNoSlot ? 1 : 0;
+  state.counters["preempts"] = plan.preempt != kNoSequence ? 1 : 0;
 }
 
 // Everybody goes on, and all who wait are admitted.

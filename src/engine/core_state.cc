@@ -8,61 +8,59 @@
 
 namespace octavo::engine {
 
-SequenceSlot CoreState::Insert(std::unique_ptr<SequenceState> sequence) {
-  SequenceSlot slot = kNoSlot;
-  if (free_slots_.empty()) {
-    slot = static_cast<SequenceSlot>(slots_.size());
-    slots_.emplace_back();
+SequenceId CoreState::Insert(std::unique_ptr<SequenceState> sequence) {
+  SequenceId id = kNoSequence;
+  if (free_ids_.empty()) {
+    id = static_cast<SequenceId>(sequences_.size());
+    sequences_.emplace_back();
   } else {
-    slot = free_slots_.back();
-    free_slots_.pop_back();
+    id = free_ids_.back();
+    free_ids_.pop_back();
   }
-  sequence->request->live.push_back(slot);
-  slots_[slot] = std::move(sequence);
-  Enqueue(slot);
-  return slot;
+  sequence->request->live.push_back(id);
+  sequences_[id] = std::move(sequence);
+  Enqueue(id);
+  return id;
 }
 
-void CoreState::Erase(SequenceSlot slot) {
-  Dequeue(slot);
-  std::erase(slots_[slot]->request->live, slot);
-  slots_[slot].reset();
-  erased_slots_.push_back(slot);
+void CoreState::Erase(SequenceId id) {
+  Dequeue(id);
+  std::erase(sequences_[id]->request->live, id);
+  sequences_[id].reset();
+  erased_ids_.push_back(id);
 }
 
-void CoreState::RecycleSlots() {
-  free_slots_.insert(free_slots_.end(), erased_slots_.begin(), erased_slots_.end());
-  erased_slots_.clear();
+void CoreState::RecycleIds() {
+  free_ids_.insert(free_ids_.end(), erased_ids_.begin(), erased_ids_.end());
+  erased_ids_.clear();
 }
 
-void CoreState::SetPhase(SequenceSlot slot, SequencePhase phase) {
-  Dequeue(slot);
-  slots_[slot]->phase = phase;
-  Enqueue(slot);
+void CoreState::SetPhase(SequenceId id, SequencePhase phase) {
+  Dequeue(id);
+  sequences_[id]->phase = phase;
+  Enqueue(id);
 }
 
-bool CoreState::Before(SequenceSlot a, SequenceSlot b) const {
-  const auto key = [this](SequenceSlot slot) {
-    const SequenceState& sequence = at(slot);
-    return std::tuple(PriorityOf(sequence), sequence.request->arrival, sequence.index, slot);
+bool CoreState::Before(SequenceId a, SequenceId b) const {
+  const auto key = [this](SequenceId id) {
+    const SequenceState& sequence = at(id);
+    return std::tuple(PriorityOf(sequence), sequence.request->arrival, sequence.index, id);
   };
   return key(a) < key(b);
 }
 
-void CoreState::Enqueue(SequenceSlot slot) {
-  std::vector<SequenceSlot>& queue = QueueOf(slots_[slot]->phase);
-  const auto place =
-      std::upper_bound(queue.begin(), queue.end(), slot,
-                       [this](SequenceSlot a, SequenceSlot b) { return Before(a, b); });
-  queue.insert(place, slot);
+void CoreState::Enqueue(SequenceId id) {
+  std::vector<SequenceId>& queue = QueueOf(sequences_[id]->phase);
+  const auto place = std::upper_bound(queue.begin(), queue.end(), id,
+                                      [this](SequenceId a, SequenceId b) { return Before(a, b); });
+  queue.insert(place, id);
 }
 
-void CoreState::Dequeue(SequenceSlot slot) {
-  std::vector<SequenceSlot>& queue = QueueOf(slots_[slot]->phase);
-  const auto place =
-      std::lower_bound(queue.begin(), queue.end(), slot,
-                       [this](SequenceSlot a, SequenceSlot b) { return Before(a, b); });
-  OCTAVO_CHECK(place != queue.end() && *place == slot, "a live sequence is in its queue");
+void CoreState::Dequeue(SequenceId id) {
+  std::vector<SequenceId>& queue = QueueOf(sequences_[id]->phase);
+  const auto place = std::lower_bound(queue.begin(), queue.end(), id,
+                                      [this](SequenceId a, SequenceId b) { return Before(a, b); });
+  OCTAVO_CHECK(place != queue.end() && *place == id, "a live sequence is in its queue");
   queue.erase(place);
 }
 

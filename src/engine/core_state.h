@@ -1,6 +1,6 @@
 #pragma once
 
-// Purpose:    the sequences of an engine, by slot, and in the order in which they are served.
+// Purpose:    the sequences of an engine, by id, and in the order in which they are served.
 // Ownership:  owns the SequenceStates.
 // Threading:  the engine thread.
 // Invariants: a live sequence is in exactly one of running and waiting, or is being moved between
@@ -19,37 +19,37 @@ class CoreState {
   // `by_priority`: Request::priority counts; else only the order of arrival.
   explicit CoreState(bool by_priority) : by_priority_(by_priority) {}
 
-  SequenceSlot Insert(std::unique_ptr<SequenceState> sequence);  // as waiting or running, by phase
-  // The slot stays empty until RecycleSlots, so that what still names it finds nothing.
-  void Erase(SequenceSlot slot);
-  void RecycleSlots();
+  SequenceId Insert(std::unique_ptr<SequenceState> sequence);  // as waiting or running, by phase
+  // The id is nobody's until RecycleIds, so that what still names it finds nothing.
+  void Erase(SequenceId id);
+  void RecycleIds();
   // Moves it between running and waiting.
-  void SetPhase(SequenceSlot slot, SequencePhase phase);
+  void SetPhase(SequenceId id, SequencePhase phase);
 
-  SequenceState& at(SequenceSlot slot) { return *slots_[slot]; }
-  const SequenceState& at(SequenceSlot slot) const { return *slots_[slot]; }
-  // Null if the slot is empty.
-  const SequenceState* Find(SequenceSlot slot) const { return slots_[slot].get(); }
-  const std::vector<SequenceSlot>& running() const { return running_; }
-  const std::vector<SequenceSlot>& waiting() const { return waiting_; }
+  SequenceState& at(SequenceId id) { return *sequences_[id]; }
+  const SequenceState& at(SequenceId id) const { return *sequences_[id]; }
+  // Null if the id is nobody's.
+  const SequenceState* Find(SequenceId id) const { return sequences_[id].get(); }
+  const std::vector<SequenceId>& running() const { return running_; }
+  const std::vector<SequenceId>& waiting() const { return waiting_; }
   int32_t PriorityOf(const SequenceState& sequence) const {
     return by_priority_ ? sequence.request->request.priority : 0;
   }
 
  private:
-  bool Before(SequenceSlot a, SequenceSlot b) const;
-  std::vector<SequenceSlot>& QueueOf(SequencePhase phase) {
+  bool Before(SequenceId a, SequenceId b) const;
+  std::vector<SequenceId>& QueueOf(SequencePhase phase) {
     return phase == SequencePhase::kRunning ? running_ : waiting_;
   }
-  void Enqueue(SequenceSlot slot);
-  void Dequeue(SequenceSlot slot);
+  void Enqueue(SequenceId id);
+  void Dequeue(SequenceId id);
 
   bool by_priority_;
-  std::vector<std::unique_ptr<SequenceState>> slots_;
-  std::vector<SequenceSlot> free_slots_;
-  std::vector<SequenceSlot> erased_slots_;  // free from the next RecycleSlots on
-  std::vector<SequenceSlot> running_;
-  std::vector<SequenceSlot> waiting_;
+  std::vector<std::unique_ptr<SequenceState>> sequences_;
+  std::vector<SequenceId> free_ids_;
+  std::vector<SequenceId> erased_ids_;  // free from the next RecycleIds on
+  std::vector<SequenceId> running_;
+  std::vector<SequenceId> waiting_;
 };
 
 }  // namespace octavo::engine

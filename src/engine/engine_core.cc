@@ -235,9 +235,9 @@ void EngineCore::NoteSpeed(double seconds) {
 }
 
 // One completion has ended.
-void EngineCore::EndSequence(SequenceSlot slot) {
-  RequestState& request = *state_.at(slot).request;
-  state_.Erase(slot);  // with its blocks
+void EngineCore::EndSequence(SequenceId id) {
+  RequestState& request = *state_.at(id).request;
+  state_.Erase(id);  // with its blocks
   if (--request.num_unfinished == 0) FinishRequest(request);
 }
 
@@ -247,8 +247,8 @@ void EngineCore::EndRequest(RequestState& request, FinishReason reason) {
   EnsureCompletions(request);
   if (request.beams) return EndBeams(request, reason);
   std::vector<bool> lives(request.completions.size(), !request.prompt_is_computed);
-  for (const SequenceSlot slot : request.live) {
-    lives[static_cast<size_t>(state_.at(slot).index)] = true;
+  for (const SequenceId id : request.live) {
+    lives[static_cast<size_t>(state_.at(id).index)] = true;
   }
   while (!request.live.empty()) state_.Erase(request.live.back());
   for (size_t index = 0; index < lives.size(); ++index) {
@@ -280,7 +280,7 @@ void EngineCore::FinishRequest(RequestState& request) {
 }
 
 void EngineCore::ForgetEnded() {
-  state_.RecycleSlots();
+  state_.RecycleIds();
   for (const RequestId id : ended_) requests_.erase(id);
   ended_.clear();
 }
@@ -289,14 +289,14 @@ EngineStats EngineCore::stats() const {
   EngineStats stats = stats_;
   stats.num_running = static_cast<uint32_t>(state_.running().size());
   stats.num_waiting = static_cast<uint32_t>(state_.waiting().size());
-  for (const SequenceSlot slot : state_.running()) {
-    stats.num_held_tokens += state_.at(slot).num_computed();
-    stats.num_held_blocks += static_cast<int64_t>(state_.at(slot).cache.num_blocks());
+  for (const SequenceId id : state_.running()) {
+    stats.num_held_tokens += state_.at(id).num_computed();
+    stats.num_held_blocks += static_cast<int64_t>(state_.at(id).cache.num_blocks());
   }
   stats.num_swap_blocks = swap_.num_blocks();
   stats.num_free_swap_blocks = swap_.num_free();
-  for (const SequenceSlot slot : state_.waiting()) {
-    if (state_.at(slot).swapped.num_tokens > 0) ++stats.num_swapped;
+  for (const SequenceId id : state_.waiting()) {
+    if (state_.at(id).swapped.num_tokens > 0) ++stats.num_swapped;
   }
   stats.cache = cache_.stats();
   return stats;
@@ -305,7 +305,7 @@ EngineStats EngineCore::stats() const {
 kvcache::IntegrityReport EngineCore::CheckIntegrity() const {
   std::vector<const kvcache::CachedSequence*> sequences;
   for (const auto* queue : {&state_.running(), &state_.waiting()}) {
-    for (const SequenceSlot slot : *queue) sequences.push_back(&state_.at(slot).cache);
+    for (const SequenceId id : *queue) sequences.push_back(&state_.at(id).cache);
   }
   kvcache::IntegrityReport report = cache_.CheckIntegrity(sequences);
   for (const std::string& finding : swap_.CheckIntegrity().findings) {

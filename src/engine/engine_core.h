@@ -61,7 +61,7 @@ class EngineCore {
  private:
   // One sequence's rows in the step's batch.
   struct BatchEntry {
-    SequenceSlot slot = kNoSlot;
+    SequenceId id = kNoSequence;
     int64_t num_rows = 0;
     int64_t num_output_rows = 0;
   };
@@ -75,8 +75,8 @@ class EngineCore {
   void MakePlan();
   void NoteSpeed(double seconds);
   void Preempt(const StepPlan& plan);
-  void PreemptOne(SequenceSlot slot, PreemptionMode mode);
-  void GiveBack(SequenceSlot slot);
+  void PreemptOne(SequenceId id, PreemptionMode mode);
+  void GiveBack(SequenceId id);
 
   void FillBatch();
   bool Admit(const ScheduledSequence& scheduled);
@@ -89,23 +89,23 @@ class EngineCore {
 
   // After the step: what the rows of logits lead to (engine_core_outputs.cc).
   void ReadLogits();
-  void TakeRow(SequenceSlot slot, int64_t position, std::span<float> logits);
+  void TakeRow(SequenceId id, int64_t position, std::span<float> logits);
   bool ReportPromptLogprob(RequestState& request, int64_t position, std::span<const float> logits);
   void NotePromptComputed(RequestState& request);
-  void BeginCompletions(SequenceSlot first, std::span<float> logits);
-  void TakeNextToken(SequenceSlot slot, std::span<float> logits);
+  void BeginCompletions(SequenceId first, std::span<float> logits);
+  void TakeNextToken(SequenceId id, std::span<float> logits);
   void NoteToken(RequestState& request, int32_t index);
 
   // Beam searches (engine_core_beams.cc).
-  void TakeBeamRow(SequenceSlot slot, std::span<const float> logits);
+  void TakeBeamRow(SequenceId id, std::span<const float> logits);
   void AdvanceBeams(RequestState& request);
-  void FollowBeams(RequestState& request, const std::vector<SequenceSlot>& beams,
+  void FollowBeams(RequestState& request, const std::vector<SequenceId>& beams,
                    std::span<const BeamChoice> choices);
   void EndBeams(RequestState& request, FinishReason reason);
   BeamGroup::Finished FinishedBeam(const SequenceState& beam, const BeamChoice* last) const;
   void EmitBeam(RequestState& request, const BeamGroup::Finished& beam);
 
-  void EndSequence(SequenceSlot slot);
+  void EndSequence(SequenceId id);
   void EndRequest(RequestState& request, FinishReason reason);
   void FinishRequest(RequestState& request);
   void ForgetEnded();

@@ -11,20 +11,18 @@ namespace octavo::engine {
 
 void EngineCore::MakePlan() {
   snapshot_.preempted_this_round = false;
-  while (true) {
+  do {
     snapshot_builder_.Build(&snapshot_);
     snapshot_.seconds_per_token = seconds_per_token_;
     Scheduler::Plan(snapshot_, &plan_);
-    if (plan_.preempt != kNoSlot) {
+    if (plan_.preempt != kNoSequence) {
       Preempt(plan_);
       snapshot_.preempted_this_round = true;
     } else if (plan_.yield_pins_blocks > 0) {
       OCTAVO_DCHECK(plan_.yield_pins_blocks > cache_.num_available_blocks(), "pins yield for more");
       cache_.YieldPins(plan_.yield_pins_blocks - cache_.num_available_blocks());
-    } else {
-      break;
     }
-  }
+  } while (plan_.changes_holders());
   OCTAVO_CHECK(!plan_.scheduled.empty() || !plan_.admitted.empty(),
                "something can go on while there is work");
 }
@@ -32,14 +30,14 @@ void EngineCore::MakePlan() {
 void EngineCore::Preempt(const StepPlan& plan) {
   const RequestState& request = *state_.at(plan.preempt).request;
   if (!request.beams) return PreemptOne(plan.preempt, plan.preemption_mode);
-  const std::vector<SequenceSlot> unit = request.live;
-  for (const SequenceSlot slot : unit) {
-    if (state_.at(slot).phase == SequencePhase::kRunning) PreemptOne(slot, plan.preemption_mode);
+  const std::vector<SequenceId> unit = request.live;
+  for (const SequenceId id : unit) {
+    if (state_.at(id).phase == SequencePhase::kRunning) PreemptOne(id, plan.preemption_mode);
   }
 }
 
-void EngineCore::PreemptOne(SequenceSlot slot, PreemptionMode mode) {
-  SequenceState& sequence = state_.at(slot);
+void EngineCore::PreemptOne(SequenceId id, PreemptionMode mode) {
+  SequenceState& sequence = state_.at(id);
   // Whoever comes back computes one token at least: its logits are wanted (again).
   const int64_t num_kept = std::min(sequence.num_computed(), sequence.num_known() - 1);
   moves_.clear();
@@ -50,19 +48,19 @@ void EngineCore::PreemptOne(SequenceSlot slot, PreemptionMode mode) {
   ++(swaps ? stats_.num_preemptions_swap : stats_.num_preemptions_recompute);
   ++sequence.request->output.num_preemptions;
   sequence.next.reset();
-  GiveBack(slot);
+  GiveBack(id);
 }
 
 // Back to the waiting ones, without blocks.
-void EngineCore::GiveBack(SequenceSlot slot) {
-  cache_.Release(state_.at(slot).cache);
-  state_.SetPhase(slot, SequencePhase::kWaiting);
+void EngineCore::GiveBack(SequenceId id) {
+  cache_.Release(state_.at(id).cache);
+  state_.SetPhase(id, SequencePhase::kWaiting);
 }
 
 // Gives an admitted sequence what the cache and the swap space hold of it; false if the pool could
 // not, against the plan's count.
 bool EngineCore::Admit(const ScheduledSequence& scheduled) {
-  SequenceState& sequence = state_.at(scheduled.slot);
+  SequenceState& sequence = state_.at(scheduled.id);
   RequestState& request = *sequence.request;
   EnsureCompletions(request);
   if (request.request.explain && request.times.admitted < 0) {
@@ -80,7 +78,7 @@ bool EngineCore::Admit(const ScheduledSequence& scheduled) {
     stats_.num_prompt_tokens += static_cast<uint64_t>(request.num_prompt_tokens());
     stats_.num_cached_tokens += static_cast<uint64_t>(sequence.num_computed());
   }
-  state_.SetPhase(scheduled.slot, SequencePhase::kRunning);
+  state_.SetPhase(scheduled.id, SequencePhase::kRunning);
   return true;
 }
 
@@ -117,11 +115,11 @@ void EngineCore::FillBatch() {
     if (Admit(scheduled)) admitted_.push_back(scheduled);
   }
   for (const ScheduledSequence& scheduled : admitted_) {
-    if (!Restore(state_.at(scheduled.slot))) GiveBack(scheduled.slot);
+    if (!Restore(state_.at(scheduled.id))) GiveBack(scheduled.id);
   }
   for (const ScheduledSequence& scheduled : plan_.scheduled) AddToBatch(scheduled);
   for (const ScheduledSequence& scheduled : admitted_) {
-    if (state_.at(scheduled.slot).phase == SequencePhase::kRunning) AddToBatch(scheduled);
+    if (state_.at(scheduled.id).phase == SequencePhase::kRunning) AddToBatch(scheduled);
   }
   SortSharedFirst();
   FillRows();
@@ -129,15 +127,15 @@ void EngineCore::FillBatch() {
 }
 
 void EngineCore::AddToBatch(const ScheduledSequence& scheduled) {
-  SequenceState& sequence = state_.at(scheduled.slot);
+  SequenceState& sequence = state_.at(scheduled.id);
   const int64_t begin = sequence.num_computed();
   const int64_t end = std::min(begin + scheduled.num_tokens, sequence.num_known());
   if (!cache_.Reserve(sequence.cache, end, &copies_)) {
-    GiveBack(scheduled.slot);  // nothing is lost but time
+    GiveBack(scheduled.id);  // nothing is lost but time
     return;
   }
   BatchEntry entry;
-  entry.slot = scheduled.slot;
+  entry.id = scheduled.id;
   entry.num_rows = end - begin;
   const bool reports = sequence.request->wants_prompt_logprobs();
   entry.num_output_rows = reports ? entry.num_rows : end == sequence.num_known() ? 1 : 0;
@@ -150,14 +148,14 @@ void EngineCore::SortSharedFirst() {
   const auto decodes_end = std::stable_partition(
       batch_.begin(), batch_.end(), [](const BatchEntry& entry) { return entry.num_rows == 1; });
   std::sort(batch_.begin(), decodes_end, [this](const BatchEntry& a, const BatchEntry& b) {
-    return std::ranges::lexicographical_compare(state_.at(a.slot).cache.block_ids(),
-                                                state_.at(b.slot).cache.block_ids());
+    return std::ranges::lexicographical_compare(state_.at(a.id).cache.block_ids(),
+                                                state_.at(b.id).cache.block_ids());
   });
 }
 
 void EngineCore::FillRows() {
   for (const BatchEntry& entry : batch_) {
-    const SequenceState& sequence = state_.at(entry.slot);
+    const SequenceState& sequence = state_.at(entry.id);
     const int64_t begin = sequence.num_computed();
     const auto first_row = static_cast<int32_t>(batch_tokens_.size());
     batch_tokens_.insert(batch_tokens_.end(), sequence.tokens.begin() + begin,
@@ -173,7 +171,7 @@ void EngineCore::FillRows() {
 
 void EngineCore::CommitBatch() {
   for (const BatchEntry& entry : batch_) {
-    SequenceState& sequence = state_.at(entry.slot);
+    SequenceState& sequence = state_.at(entry.id);
     cache_.Commit(sequence.cache, sequence.tokens, sequence.num_computed() + entry.num_rows);
   }
 }

@@ -19,8 +19,8 @@ void KeepBest(const BeamSearchParams& params, std::vector<BeamGroup::Finished>* 
 
 }  // namespace
 
-void EngineCore::TakeBeamRow(SequenceSlot slot, std::span<const float> logits) {
-  SequenceState& beam = state_.at(slot);
+void EngineCore::TakeBeamRow(SequenceId id, std::span<const float> logits) {
+  SequenceState& beam = state_.at(id);
   RequestState& request = *beam.request;
   if (!request.prompt_is_computed) {
     request.prompt_is_computed = true;
@@ -30,16 +30,16 @@ void EngineCore::TakeBeamRow(SequenceSlot slot, std::span<const float> logits) {
   beam.next = request.reporter->Report(logits, 0);
   if (!beam.next) return EndBeams(request, FinishReason::kError);
   const bool all_ready = std::ranges::all_of(
-      request.live, [this](SequenceSlot other) { return state_.at(other).next.has_value(); });
+      request.live, [this](SequenceId other) { return state_.at(other).next.has_value(); });
   if (all_ready) AdvanceBeams(request);
 }
 
 void EngineCore::AdvanceBeams(RequestState& request) {
-  std::vector<SequenceSlot> beams = request.live;
-  std::ranges::sort(beams, {}, [this](SequenceSlot slot) { return state_.at(slot).beam_rank; });
+  std::vector<SequenceId> beams = request.live;
+  std::ranges::sort(beams, {}, [this](SequenceId id) { return state_.at(id).beam_rank; });
   std::vector<BeamView> views;
-  for (const SequenceSlot slot : beams) {
-    views.push_back({state_.at(slot).cumulative_logprob, state_.at(slot).next->top});
+  for (const SequenceId id : beams) {
+    views.push_back({state_.at(id).cumulative_logprob, state_.at(id).next->top});
   }
   const BeamSearchParams& params = *request.request.beam_search;
   const BeamStep step = ChooseBeams(params, context_.eos_token_ids, views);
@@ -58,9 +58,9 @@ void EngineCore::AdvanceBeams(RequestState& request) {
 
 // Each parent goes on as its first child; further children are forks of it, and a parent without
 // any gives its blocks back.
-void EngineCore::FollowBeams(RequestState& request, const std::vector<SequenceSlot>& beams,
+void EngineCore::FollowBeams(RequestState& request, const std::vector<SequenceId>& beams,
                              std::span<const BeamChoice> choices) {
-  std::vector<SequenceSlot> children;
+  std::vector<SequenceId> children;
   std::vector<bool> goes_on(beams.size());
   for (const BeamChoice& choice : choices) {
     const auto parent = static_cast<size_t>(choice.parent);
@@ -114,10 +114,9 @@ BeamGroup::Finished EngineCore::FinishedBeam(const SequenceState& beam,
 // The best of the finished and of those that still run.
 void EngineCore::EndBeams(RequestState& request, FinishReason reason) {
   std::vector<BeamGroup::Finished> all = std::move(request.beams->finished);
-  std::ranges::sort(request.live, {},
-                    [this](SequenceSlot slot) { return state_.at(slot).beam_rank; });
-  for (const SequenceSlot slot : request.live) {
-    all.push_back(FinishedBeam(state_.at(slot), nullptr));
+  std::ranges::sort(request.live, {}, [this](SequenceId id) { return state_.at(id).beam_rank; });
+  for (const SequenceId id : request.live) {
+    all.push_back(FinishedBeam(state_.at(id), nullptr));
     all.back().finish_reason = reason;
   }
   while (!request.live.empty()) state_.Erase(request.live.back());

@@ -20,16 +20,16 @@ void EngineCore::ReadLogits() {
       }
       const auto offset = static_cast<size_t>(output % rows_at_once) * vocab_size;
       // The sequence may have ended at an earlier row of this step.
-      if (state_.Find(entry.slot) == nullptr) continue;
-      const int64_t position = state_.at(entry.slot).num_computed() - entry.num_output_rows + i;
-      TakeRow(entry.slot, position, logits.subspan(offset, vocab_size));
+      if (state_.Find(entry.id) == nullptr) continue;
+      const int64_t position = state_.at(entry.id).num_computed() - entry.num_output_rows + i;
+      TakeRow(entry.id, position, logits.subspan(offset, vocab_size));
     }
   }
 }
 
 // `logits` predict the token after `position`.
-void EngineCore::TakeRow(SequenceSlot slot, int64_t position, std::span<float> logits) {
-  SequenceState& sequence = state_.at(slot);
+void EngineCore::TakeRow(SequenceId id, int64_t position, std::span<float> logits) {
+  SequenceState& sequence = state_.at(id);
   RequestState& request = *sequence.request;
   if (request.wants_prompt_logprobs() && position + 1 < request.num_prompt_tokens()) {
     if (!ReportPromptLogprob(request, position, logits)) EndRequest(request, FinishReason::kError);
@@ -37,11 +37,11 @@ void EngineCore::TakeRow(SequenceSlot slot, int64_t position, std::span<float> l
   }
   if (position + 1 < sequence.num_known()) return;
   if (request.beams) {
-    TakeBeamRow(slot, logits);
+    TakeBeamRow(id, logits);
   } else if (!request.prompt_is_computed) {
-    BeginCompletions(slot, logits);
+    BeginCompletions(id, logits);
   } else {
-    TakeNextToken(slot, logits);
+    TakeNextToken(id, logits);
   }
 }
 
@@ -58,7 +58,7 @@ bool EngineCore::ReportPromptLogprob(RequestState& request, int64_t position,
 
 // The prompt is computed: every completion draws its first token from the same logits, and the
 // later ones share the first one's blocks from here on.
-void EngineCore::BeginCompletions(SequenceSlot first, std::span<float> logits) {
+void EngineCore::BeginCompletions(SequenceId first, std::span<float> logits) {
   RequestState& request = *state_.at(first).request;
   request.prompt_is_computed = true;
   NotePromptComputed(request);
@@ -66,7 +66,7 @@ void EngineCore::BeginCompletions(SequenceSlot first, std::span<float> logits) {
   if (num == 1) return TakeNextToken(first, logits);
 
   std::ranges::copy(logits, row_copy_.begin());
-  std::vector<SequenceSlot> slots{first};
+  std::vector<SequenceId> ids{first};
   for (int32_t index = 1; index < num; ++index) {
     std::unique_ptr<SequenceState> sequence =
         NewSequence(request, index, request.request.prompt_token_ids);
@@ -74,11 +74,11 @@ void EngineCore::BeginCompletions(SequenceSlot first, std::span<float> logits) {
       sequence->cache = cache_.Fork(state_.at(first).cache);
       sequence->phase = SequencePhase::kRunning;
     }
-    slots.push_back(state_.Insert(std::move(sequence)));
+    ids.push_back(state_.Insert(std::move(sequence)));
   }
-  for (const SequenceSlot slot : slots) {
+  for (const SequenceId id : ids) {
     std::ranges::copy(row_copy_, logits.begin());
-    TakeNextToken(slot, logits);
+    TakeNextToken(id, logits);
   }
 }
 
@@ -91,8 +91,8 @@ void EngineCore::NotePromptComputed(RequestState& request) {
   }
 }
 
-void EngineCore::TakeNextToken(SequenceSlot slot, std::span<float> logits) {
-  SequenceState& sequence = state_.at(slot);
+void EngineCore::TakeNextToken(SequenceId id, std::span<float> logits) {
+  SequenceState& sequence = state_.at(id);
   RequestState& request = *sequence.request;
   Completion& completion = request.completions[static_cast<size_t>(sequence.index)];
   const Completion::Step step = completion.Advance(logits, sequence.num_known(), *request.sink);
@@ -100,7 +100,7 @@ void EngineCore::TakeNextToken(SequenceSlot slot, std::span<float> logits) {
     sequence.tokens.push_back(*step.token);
     NoteToken(request, sequence.index);
   }
-  if (step.finish_reason != FinishReason::kNone) return EndSequence(slot);
+  if (step.finish_reason != FinishReason::kNone) return EndSequence(id);
   // The baseline without a cache forgets K and V once they have given a token.
   if (options_.mode == KvCacheMode::kNone) cache_.Release(sequence.cache);
 }

@@ -1,5 +1,5 @@
-// What requests get when blocks, slots or time run short: they wait, give way and come back, or are
-// aborted, and nothing is lost, doubled or left behind. The model is simulated; blocks hold 16
+// What requests get when blocks, places or time run short: they wait, give way and come back, or
+// are aborted, and nothing is lost, doubled or left behind. The model is simulated; blocks hold 16
 // tokens.
 
 #include <gtest/gtest.h>

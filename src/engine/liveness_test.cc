@@ -97,11 +97,12 @@ class ProgramRun {
     const int64_t num_tokens =
         num_prompt + MaxOutputTokens(request.params.max_tokens, core.max_model_len, num_prompt);
     const int64_t num_blocks = base::CeilDivide(num_tokens, int64_t{core.cache.block_size_tokens});
-    int64_t num_slots = core.limits.max_num_seqs;
+    int64_t num_sequences = core.limits.max_num_seqs;
     if (core.mode == KvCacheMode::kContiguous) {
-      num_slots = std::min<int64_t>(num_slots, core.cache.num_blocks / core.blocks_per_context());
+      num_sequences =
+          std::min<int64_t>(num_sequences, core.cache.num_blocks / core.blocks_per_context());
     }
-    return request.params.n <= num_slots && num_blocks <= int64_t{core.cache.num_blocks};
+    return request.params.n <= num_sequences && num_blocks <= int64_t{core.cache.num_blocks};
   }
 
   void AbortAt(int64_t step) {

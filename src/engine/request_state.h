@@ -2,9 +2,9 @@
 
 // Purpose:    what the engine knows of one request and of its sequences while they live.
 // Ownership:  a RequestState owns its request and its completions; a SequenceState owns its blocks,
-//             in the pool or in the swap space. Slots own SequenceStates (core_state.h).
+//             in the pool or in the swap space. CoreState owns SequenceStates.
 // Threading:  made on the submitting thread, then the engine thread only.
-// Invariants: a sequence is kWaiting (holds no block), kRunning (may hold blocks), or has no slot
+// Invariants: a sequence is kWaiting (holds no block), kRunning (may hold blocks), or has no id
 //             yet: those of the later completions of a request begin when its prompt is computed.
 
 #include <cstdint>
@@ -66,7 +66,7 @@ struct RequestState {
   // Of the prompt's log-probabilities, or of a beam's candidates; absent if neither is wanted.
   std::optional<LogprobReporter> reporter;
   std::optional<BeamGroup> beams;
-  std::vector<SequenceSlot> live;   // its sequences that have a slot
+  std::vector<SequenceId> live;     // its sequences that have an id
   int32_t num_unfinished = 0;       // completions that have not ended
   bool prompt_is_computed = false;  // the later completions have begun
 

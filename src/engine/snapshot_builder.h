@@ -5,7 +5,7 @@
 // Ownership:  borrows everything.
 // Threading:  the engine thread.
 // Invariants: changes nothing. Looks into the cache only for sequences that have a chance: none
-//             while all slots or the whole token budget are taken.
+//             while max_num_seqs or the whole token budget is reached.
 
 #include "engine/core_options.h"
 #include "engine/core_state.h"
@@ -26,10 +26,10 @@ class SnapshotBuilder {
  private:
   void AddRunning(SchedulerSnapshot* snapshot) const;
   void AddWaiting(SchedulerSnapshot* snapshot) const;
-  WaitingView ViewOf(SequenceSlot slot, const SequenceState& sequence) const;
+  WaitingView ViewOf(SequenceId id, const SequenceState& sequence) const;
   void FindDependency(const SchedulerSnapshot& snapshot, const SequenceState& sequence,
                       WaitingView* view) const;
-  uint32_t SlotsToReserve(const RequestState& request) const;
+  uint32_t SequencesToReserve(const RequestState& request) const;
 
   const CoreOptions& options_;
   const CoreState& state_;

@@ -36,14 +36,14 @@ int64_t SharedTiles(const DecodeRow& a, const DecodeRow& b, int64_t block_size_t
 AttentionPlan::AttentionPlan(const Limits& limits) : limits_(limits) {
   prompt_tiles_.reserve(static_cast<size_t>(limits.max_rows));
   decode_rows_.reserve(static_cast<size_t>(limits.max_rows));
-  decode_items_.reserve(static_cast<size_t>(std::max(limits.max_rows, limits.num_slots)));
-  item_of_.resize(static_cast<size_t>(limits.num_slots));
+  decode_items_.reserve(static_cast<size_t>(std::max(limits.max_rows, limits.num_partials)));
+  item_of_.resize(static_cast<size_t>(limits.num_partials));
 }
 
 void AttentionPlan::Build(const ForwardBatch& batch, RowRange active, const Split& split) {
   ListRows(batch, active, split.block_size_tokens);
-  splits_chunks_ = num_chunks_ <= limits_.num_slots;
-  num_slots_ = 0;
+  splits_chunks_ = num_chunks_ <= limits_.num_partials;
+  num_partials_ = 0;
   // A group of sharing rows is one item, unless that would be more than its part of the work.
   max_item_rows_ = limits_.max_rows;
   if (split.num_threads > 1) {
@@ -60,7 +60,7 @@ void AttentionPlan::Build(const ForwardBatch& batch, RowRange active, const Spli
   }
   std::sort(decode_items_.begin(), decode_items_.end(),
             [](const DecodeItem& a, const DecodeItem& b) {
-              return a.cost != b.cost ? a.cost > b.cost : a.first_slot < b.first_slot;
+              return a.cost != b.cost ? a.cost > b.cost : a.first_partial < b.first_partial;
             });
   if (!splits_chunks_) return;
   for (size_t item = 0; item < decode_items_.size(); ++item) {
@@ -134,13 +134,13 @@ void AttentionPlan::AddItem(RowRange rows, int64_t chunk, int64_t max_rows) {
     DecodeItem item{{rows.begin + rows.count() * part / num_parts,
                      rows.begin + rows.count() * (part + 1) / num_parts},
                     chunk,
-                    num_slots_,
+                    num_partials_,
                     0};
     for (int64_t row = item.rows.begin; row < item.rows.end; ++row) {
       const int64_t tiles = NumTiles(decode_rows_[static_cast<size_t>(row)].position);
       item.cost += splits_chunks_ ? std::min(tiles - chunk * kChunkTiles, kChunkTiles) : tiles;
     }
-    num_slots_ += item.rows.count();
+    num_partials_ += item.rows.count();
     decode_items_.push_back(item);
   }
 }

@@ -42,17 +42,17 @@ struct DecodeRow {
 
 // Neighbouring decode rows, with one chunk of what they see or with all chunks.
 struct DecodeItem {
-  RowRange rows;       // in AttentionPlan::decode_rows
-  int64_t chunk;       // unused unless splits_chunks
-  int64_t first_slot;  // the item's first slot of partials, one for each of its rows
-  int64_t cost;        // tiles times rows
+  RowRange rows;          // in AttentionPlan::decode_rows
+  int64_t chunk;          // unused unless splits_chunks
+  int64_t first_partial;  // the item's first partial, of one for each of its rows
+  int64_t cost;           // tiles times rows
 };
 
 class AttentionPlan {
  public:
   struct Limits {
-    int64_t max_rows = 0;   // tokens per step
-    int64_t num_slots = 0;  // chunks of decode rows that can be kept until they are folded
+    int64_t max_rows = 0;      // tokens per step
+    int64_t num_partials = 0;  // chunks of decode rows that can be kept until they are folded
   };
   struct Split {
     int32_t block_size_tokens = 0;
@@ -87,9 +87,9 @@ class AttentionPlan {
   std::vector<DecodeItem> decode_items_;
   std::vector<int32_t> item_of_;  // [chunks of all decode rows]
   bool splits_chunks_ = false;
-  int64_t cost_ = 0;        // of the whole step, for one kv head: tiles times rows
-  int64_t num_chunks_ = 0;  // of all decode rows
-  int64_t num_slots_ = 0;   // given to items so far
+  int64_t cost_ = 0;          // of the whole step, for one kv head: tiles times rows
+  int64_t num_chunks_ = 0;    // of all decode rows
+  int64_t num_partials_ = 0;  // given to items so far
   int64_t max_item_rows_ = 0;
 };
 

@@ -35,13 +35,13 @@ class DecodeBatch {
     slices_.back() = {num_rows, first_position, {}};
   }
 
-  AttentionPlan Plan(int num_threads, int64_t num_slots = 1024, int32_t num_kv_heads = 3) {
+  AttentionPlan Plan(int num_threads, int64_t num_partials = 1024, int32_t num_kv_heads = 3) {
     int64_t num_rows = 0;
     for (size_t i = 0; i < slices_.size(); ++i) {
       slices_[i].block_table = tables_[i];
       num_rows += slices_[i].num_rows;
     }
-    AttentionPlan plan({num_rows, num_slots});
+    AttentionPlan plan({num_rows, num_partials});
     tokens_.resize(static_cast<size_t>(num_rows));
     plan.Build({tokens_, slices_, {}}, {0, num_rows}, {kBlock, num_kv_heads, num_threads});
     return plan;
@@ -107,7 +107,7 @@ std::vector<std::vector<int>> CountChunks(const AttentionPlan& plan) {
   return counts;
 }
 
-TEST(AttentionPlanTest, EveryChunkOfEveryRowIsInOneItemWithASlotOfItsOwn) {
+TEST(AttentionPlanTest, EveryChunkOfEveryRowIsInOneItemWithAPartialOfItsOwn) {
   DecodeBatch batch;
   for (int64_t i = 0; i < 40; ++i) batch.Add(i * 37, std::min(i, i * 37 / 16));
   for (const int num_threads : {1, 2, 8}) {
@@ -118,13 +118,13 @@ TEST(AttentionPlanTest, EveryChunkOfEveryRowIsInOneItemWithASlotOfItsOwn) {
       EXPECT_EQ(row, std::vector<int>(row.size(), 1));
       num_chunks += std::ssize(row);
     }
-    std::vector<int> slots(static_cast<size_t>(num_chunks));
+    std::vector<int> partials(static_cast<size_t>(num_chunks));
     for (const DecodeItem& item : plan.decode_items()) {
       for (int64_t i = 0; i < item.rows.count(); ++i) {
-        ++slots.at(static_cast<size_t>(item.first_slot + i));
+        ++partials.at(static_cast<size_t>(item.first_partial + i));
       }
     }
-    EXPECT_EQ(slots, std::vector<int>(slots.size(), 1));
+    EXPECT_EQ(partials, std::vector<int>(partials.size(), 1));
     for (size_t row = 0; row < plan.decode_rows().size(); ++row) {
       for (int64_t chunk = 0; chunk * kChunkTokens <= plan.decode_rows()[row].position; ++chunk) {
         const DecodeItem& item = plan.ItemOf(row, chunk);
@@ -136,7 +136,7 @@ TEST(AttentionPlanTest, EveryChunkOfEveryRowIsInOneItemWithASlotOfItsOwn) {
   }
 }
 
-TEST(AttentionPlanTest, MoreChunksThanSlotsGiveItemsOfAllChunks) {
+TEST(AttentionPlanTest, MoreChunksThanPartialsGiveItemsOfAllChunks) {
   DecodeBatch batch;
   for (int i = 0; i < 20; ++i) batch.Add(600, i == 0 || i == 18 ? 0 : 4);
   EXPECT_TRUE(batch.Plan(2, 60).splits_chunks());

@@ -51,7 +51,7 @@ float* ForwardStep::AttendedHead(int64_t row, int64_t head) const {
 
 // The partial of the first head of a decode row's kv group in an item that is one chunk.
 float* ForwardStep::SplitPartial(const DecodeItem& item, int64_t kv_head, int64_t row) const {
-  const int64_t groups = item.first_slot * config_.num_kv_heads + kv_head * item.rows.count();
+  const int64_t groups = item.first_partial * config_.num_kv_heads + kv_head * item.rows.count();
   return workspace_.split_partials + (groups + row - item.rows.begin) * config_.group_size() *
                                          kernels::PartialFloats(config_.head_dim);
 }

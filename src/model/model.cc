@@ -20,8 +20,8 @@ Model::Model(const ModelConfig& config, const ModelOptions& options, base::Threa
     : config_(config),
       options_(options),
       pool_(pool),
-      all_rows_plan_({options.max_rows, Workspace::NumSplitSlots(ShapeOf(options, pool))}),
-      output_rows_plan_({options.max_rows, Workspace::NumSplitSlots(ShapeOf(options, pool))}),
+      all_rows_plan_({options.max_rows, Workspace::NumSplitPartials(ShapeOf(options, pool))}),
+      output_rows_plan_({options.max_rows, Workspace::NumSplitPartials(ShapeOf(options, pool))}),
       next_attention_item_(
           std::make_unique<std::atomic<int64_t>[]>(static_cast<size_t>(config.num_layers))) {}
 

@@ -11,7 +11,7 @@ namespace octavo::model {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-constexpr int64_t kMaxSplitSlots = 1024;  // unless one sequence alone needs more
+constexpr int64_t kMaxSplitPartials = 1024;  // unless one sequence alone needs more
 
 int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -67,7 +67,7 @@ void Workspace::Carve(Carver& carver, const ModelConfig& config) {
   quantized_inner_ = carver.QuantizedRows(rows, inner_width);
 
   const int64_t partial = kernels::PartialFloats(config.head_dim);
-  split_partials = carver.Take<float>(NumSplitSlots(shape_) * config.num_heads * partial);
+  split_partials = carver.Take<float>(NumSplitPartials(shape_) * config.num_heads * partial);
 
   const int64_t widest = std::max(input_width, inner_width);
   scratch_.resize(static_cast<size_t>(shape_.num_threads));
@@ -81,10 +81,10 @@ void Workspace::Carve(Carver& carver, const ModelConfig& config) {
   }
 }
 
-int64_t Workspace::NumSplitSlots(const Shape& shape) {
+int64_t Workspace::NumSplitPartials(const Shape& shape) {
   const int64_t chunks =
       RoundUp(shape.max_model_len, kernels::kAttentionChunkTokens) / kernels::kAttentionChunkTokens;
-  return std::max(chunks, std::min(shape.max_rows * chunks, kMaxSplitSlots));
+  return std::max(chunks, std::min(shape.max_rows * chunks, kMaxSplitPartials));
 }
 
 int64_t Workspace::PlannedBytes(const ModelConfig& config, const Shape& shape) {

@@ -48,7 +48,7 @@ class Workspace {
 
   // Chunks of one-row slices that can be kept until they are folded: enough for one sequence of
   // max_model_len tokens, and for most batches of decoding sequences.
-  static int64_t NumSplitSlots(const Shape& shape);
+  static int64_t NumSplitPartials(const Shape& shape);
   static int64_t PlannedBytes(const ModelConfig& config, const Shape& shape);
   static Result<Workspace> Create(const ModelConfig& config, const Shape& shape,
                                   base::MemoryLedger& ledger);
@@ -75,7 +75,7 @@ class Workspace {
   RowBuffer output;     // [max_output_rows, hidden_dim]: final hidden states, normalised
   RowBuffer rope_cos;   // [max_rows, rot_dim / 2]
   RowBuffer rope_sin;   // [max_rows, rot_dim / 2]
-  // [NumSplitSlots, num_heads, PartialFloats]: chunks of one-row slices, shared by the threads.
+  // [NumSplitPartials, num_heads, PartialFloats]: chunks of one-row slices, shared by the threads.
   float* split_partials = nullptr;
 
  private:

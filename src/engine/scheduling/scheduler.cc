@@ -30,8 +30,8 @@ class Planner {
         plan_(*plan),
         num_available_(snapshot.num_available_blocks),
         budget_(snapshot.limits.max_num_batched_tokens),
-        num_slots_(int64_t{snapshot.num_reserved_slots} +
-                   static_cast<int64_t>(snapshot.running.size())) {}
+        num_sequences_(int64_t{snapshot.num_reserved_sequences} +
+                       static_cast<int64_t>(snapshot.running.size())) {}
 
   void Run();
 
@@ -39,7 +39,7 @@ class Planner {
   // A candidate that keeps its place, and why.
   struct Blocked {
     const WaitingView* candidate = nullptr;
-    int64_t num_blocks = 0;  // that it needs; 0: it lacks a slot
+    int64_t num_blocks = 0;  // that it needs; 0: it lacks a place
   };
 
   // The running. False: somebody must give way first, and the plan says who.
@@ -70,7 +70,7 @@ class Planner {
   StepPlan& plan_;
   int64_t num_available_;  // blocks
   int64_t budget_;         // tokens
-  int64_t num_slots_;      // taken or set aside
+  int64_t num_sequences_;  // taken or set aside
   Blocked blocked_;
 };
 
@@ -115,7 +115,7 @@ bool Planner::Schedule(size_t index, int64_t num_tokens) {
   if (chunk < 1) return MakeRoom(index, num_tokens);
   num_available_ -= NumNewBlocks(sequence, chunk);
   budget_ -= chunk;
-  plan_.scheduled.push_back({sequence.slot, chunk});
+  plan_.scheduled.push_back({sequence.id, chunk});
   return true;
 }
 
@@ -172,7 +172,7 @@ void Planner::Preempt(size_t index) {
       snapshot_.seconds_per_token * static_cast<double>(num_tokens);
   const bool swap = swap_is_cheaper && num_blocks <= int64_t{snapshot_.num_free_swap_blocks};
   plan_.Clear();
-  plan_.preempt = snapshot_.running[index].slot;
+  plan_.preempt = snapshot_.running[index].id;
   plan_.preemption_mode = swap ? PreemptionMode::kSwap : PreemptionMode::kRecompute;
 }
 
@@ -195,11 +195,11 @@ void Planner::AdmitInOrder() {
   for (size_t i = 0; i < waiting.size() && budget_ > 0; ++i) {
     const WaitingView& candidate = waiting[i];
     if (MustWaitForTokens(candidate)) continue;
-    if (num_slots_ + candidate.num_slots > int64_t{limits_.max_num_seqs}) {
+    if (num_sequences_ + candidate.num_sequences > int64_t{limits_.max_num_seqs}) {
       blocked_ = {&candidate, 0};
       return;
     }
-    num_slots_ += candidate.num_slots;
+    num_sequences_ += candidate.num_sequences;
     const int64_t chunk = ChunkOf(candidate, waiting.size() - 1 - i);
     const int64_t num_blocks = NumBlocksToAdmit(candidate, chunk);
     const int64_t num_kept = plans_nothing() ? 0 : int64_t{limits_.watermark_blocks};
@@ -209,18 +209,18 @@ void Planner::AdmitInOrder() {
     }
     num_available_ -= num_blocks;
     budget_ -= chunk;
-    plan_.admitted.push_back({candidate.slot, chunk});
+    plan_.admitted.push_back({candidate.id, chunk});
   }
 }
 
 // Another sequence is about to compute tokens that this one needs: it lets others pass meanwhile.
 // A static batch takes everybody along: it would find them gone when the next batch begins.
 bool Planner::MustWaitForTokens(const WaitingView& candidate) const {
-  if (candidate.depends_on == kNoSlot || candidate.depends_until <= candidate.num_cached) {
+  if (candidate.depends_on == kNoSequence || candidate.depends_until <= candidate.num_cached) {
     return false;
   }
   if (limits_.static_batching) return false;
-  const auto is_target = [&](const auto& other) { return other.slot == candidate.depends_on; };
+  const auto is_target = [&](const auto& other) { return other.id == candidate.depends_on; };
   if (std::any_of(plan_.admitted.begin(), plan_.admitted.end(), is_target)) return true;
   const auto& running = snapshot_.running;
   const auto target = std::find_if(running.begin(), running.end(), is_target);
@@ -233,7 +233,7 @@ bool Planner::MustWaitForTokens(const WaitingView& candidate) const {
 int64_t Planner::ChunkOf(const WaitingView& candidate, size_t num_behind) const {
   int64_t budget = budget_;
   if (limits_.static_batching) {
-    budget -= std::min(static_cast<int64_t>(num_behind), limits_.max_num_seqs - num_slots_);
+    budget -= std::min(static_cast<int64_t>(num_behind), limits_.max_num_seqs - num_sequences_);
   }
   return std::max<int64_t>(1, std::min(budget, candidate.num_tokens - NumFound(candidate)));
 }
@@ -250,7 +250,7 @@ int64_t Planner::NumBlocksToAdmit(const WaitingView& candidate, int64_t chunk) c
 }
 
 // Nobody can go on and nobody gets in. What keeps the first one waiting out gives way: blocks and
-// slots of a beam search that itself waits for a place for its other sequences, then pins.
+// places of a beam search that itself waits for a place for its other sequences, then pins.
 void Planner::EndStandstill() {
   if (!snapshot_.running.empty()) {
     const size_t victim = LeastUrgentUnit();

@@ -3,10 +3,10 @@
 // Purpose:    decides what the next step computes: who goes on, who is admitted, who must give way.
 // Ownership:  holds nothing; writes the plan that it is handed.
 // Threading:  pure; any thread, as long as the snapshot and the plan are not shared.
-// Invariants: the same snapshot gives the same plan. A plan keeps within budget, slots and blocks.
-//             The most urgent running sequence that has something to compute is in the step, or
-//             room for it is made first. No unit gives way to a less urgent one. See
-//             docs/contracts/scheduling.md.
+// Invariants: the same snapshot gives the same plan. A plan keeps within budget,
+//             max_num_seqs and blocks. The most urgent running sequence that has something to
+//             compute is in the step, or room for it is made first. No unit gives way to a less
+//             urgent one. See docs/contracts/scheduling.md.
 
 #include "engine/scheduling/step_plan.h"
 

@@ -16,7 +16,7 @@ using Row = ScheduledSequence;
 
 using SchedulerAdmissionTest = SchedulerTest;
 
-// ---- Order, slots, blocks
+// ---- Order, sequences, blocks
 
 TEST_F(SchedulerAdmissionTest, CandidatesAreAdmittedInOrderWhileTheBudgetLasts) {
   Run(21, 20);
@@ -43,21 +43,21 @@ TEST_F(SchedulerAdmissionTest, AFullHitComputesTheLastTokenAgain) {
   EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 1}));
 }
 
-TEST_F(SchedulerAdmissionTest, SlotsAreCountedWithThoseSetAsideForForks) {
+TEST_F(SchedulerAdmissionTest, SequencesAreCountedWithThoseSetAsideForForks) {
   snapshot_.limits.max_num_seqs = 6;
-  snapshot_.num_reserved_slots = 2;
+  snapshot_.num_reserved_sequences = 2;
   Run(21, 20);
-  Wait(5).num_slots = 2;
+  Wait(5).num_sequences = 2;
   Wait(5);
   Wait(5);
 
   EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 5}, Row{102, 5}));
 }
 
-TEST_F(SchedulerAdmissionTest, ARequestForManySlotsIsNotOvertaken) {
+TEST_F(SchedulerAdmissionTest, ARequestForManySequencesIsNotOvertaken) {
   snapshot_.limits.max_num_seqs = 4;
   Run(21, 20);
-  Wait(5).num_slots = 4;
+  Wait(5).num_sequences = 4;
   Wait(5);
 
   Plan();
@@ -157,7 +157,7 @@ TEST_F(SchedulerAdmissionTest, NobodyIsAdmittedInARoundThatPreempted) {
 TEST_F(SchedulerAdmissionTest, ACandidateWaitsForTokensThatARunningOneIsComputingAndOthersPass) {
   RunningView& target = Run(100, 32);
   WaitingView& candidate = Wait(100);
-  candidate.depends_on = target.slot;
+  candidate.depends_on = target.id;
   candidate.depends_until = 90;
   Wait(5);
   snapshot_.limits.max_num_batched_tokens = 100;
@@ -168,7 +168,7 @@ TEST_F(SchedulerAdmissionTest, ACandidateWaitsForTokensThatARunningOneIsComputin
 TEST_F(SchedulerAdmissionTest, ACandidateComesInOnceTheTokensAreComputed) {
   RunningView& target = Run(100, 90);
   WaitingView& candidate = Wait(100);
-  candidate.depends_on = target.slot;
+  candidate.depends_on = target.id;
   candidate.depends_until = 90;
 
   EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 54}));
@@ -177,7 +177,7 @@ TEST_F(SchedulerAdmissionTest, ACandidateComesInOnceTheTokensAreComputed) {
 TEST_F(SchedulerAdmissionTest, ACandidateThatFindsTheTokensInTheCacheIsFree) {
   RunningView& target = Run(100, 32);
   WaitingView& candidate = Wait(100);
-  candidate.depends_on = target.slot;
+  candidate.depends_on = target.id;
   candidate.depends_until = 90;
   candidate.num_cached = 90;
   snapshot_.limits.max_num_batched_tokens = 100;
@@ -205,7 +205,7 @@ TEST_F(SchedulerAdmissionTest, ACandidateDoesNotWaitForOneThatIsNeitherRunningNo
 TEST_F(SchedulerAdmissionTest, ACandidateDoesNotWaitForABeamThatOnlyWaits) {
   RunningView& target = Run(20, 20);
   WaitingView& candidate = Wait(30);
-  candidate.depends_on = target.slot;
+  candidate.depends_on = target.id;
   candidate.depends_until = 25;
 
   EXPECT_THAT(Plan().admitted, ElementsAre(Row{101, 30}));

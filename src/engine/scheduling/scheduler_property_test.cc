@@ -34,10 +34,10 @@ SchedulerLimits RandomLimits() {
   return limits;
 }
 
-RunningView RandomRunning(SequenceSlot slot, int64_t block_size) {
+RunningView RandomRunning(SequenceId id, int64_t block_size) {
   RunningView view;
-  view.slot = slot;
-  view.unit = slot;
+  view.id = id;
+  view.unit = id;
   view.num_computed = Choose(0, 50);
   view.num_tokens = view.num_computed + (Toss() ? 1 : Choose(0, 30));
   const int64_t num_blocks = (view.num_computed + block_size - 1) / block_size + Choose(0, 1);
@@ -47,17 +47,18 @@ RunningView RandomRunning(SequenceSlot slot, int64_t block_size) {
   return view;
 }
 
-WaitingView RandomWaiting(SequenceSlot slot, int64_t block_size, size_t num_slots_in_use) {
+WaitingView RandomWaiting(SequenceId id, int64_t block_size, size_t num_sequences_in_use) {
   WaitingView view;
-  view.slot = slot;
+  view.id = id;
   view.num_tokens = Choose(1, 60);
   if (Toss()) view.num_cached = Choose(0, view.num_tokens - 1);
   if (Choose(0, 3) == 0) view.num_swapped = Choose(0, view.num_tokens);
   view.num_shared_blocks = static_cast<uint32_t>(view.num_cached / block_size);
   view.num_idle_blocks = static_cast<uint32_t>(Choose(0, view.num_shared_blocks));
-  if (Choose(0, 4) == 0) view.num_slots = static_cast<uint32_t>(Choose(1, 4));
+  if (Choose(0, 4) == 0) view.num_sequences = static_cast<uint32_t>(Choose(1, 4));
   if (Choose(0, 2) == 0) {
-    view.depends_on = static_cast<SequenceSlot>(Choose(1, static_cast<int64_t>(num_slots_in_use)));
+    view.depends_on =
+        static_cast<SequenceId>(Choose(1, static_cast<int64_t>(num_sequences_in_use)));
     view.depends_until = Choose(1, 60);
   }
   return view;
@@ -80,7 +81,7 @@ SchedulerSnapshot RandomSnapshot() {
   snapshot.limits = RandomLimits();
   snapshot.num_available_blocks = static_cast<uint32_t>(Toss() ? Choose(0, 4) : Choose(0, 40));
   snapshot.num_pinned_idle_blocks = static_cast<uint32_t>(Toss() ? 0 : Choose(0, 6));
-  snapshot.num_reserved_slots = static_cast<uint32_t>(Choose(0, 2));
+  snapshot.num_reserved_sequences = static_cast<uint32_t>(Choose(0, 2));
   snapshot.num_free_swap_blocks = static_cast<uint32_t>(Choose(0, 10));
   snapshot.preempted_this_round = Toss();
   snapshot.seconds_per_token = static_cast<double>(Choose(0, 5));
@@ -89,11 +90,11 @@ SchedulerSnapshot RandomSnapshot() {
   const size_t num_running = static_cast<size_t>(Choose(0, 6));
   const size_t num_all = num_running + static_cast<size_t>(Choose(0, 6));
   for (size_t i = 1; i <= num_all; ++i) {
-    const auto slot = static_cast<SequenceSlot>(i);
+    const auto id = static_cast<SequenceId>(i);
     if (i <= num_running) {
-      snapshot.running.push_back(RandomRunning(slot, block_size));
+      snapshot.running.push_back(RandomRunning(id, block_size));
     } else {
-      snapshot.waiting.push_back(RandomWaiting(slot, block_size, num_all));
+      snapshot.waiting.push_back(RandomWaiting(id, block_size, num_all));
     }
   }
   OrderByUrgency(&snapshot.running);
@@ -165,7 +166,7 @@ StepPlan NaivePreemption(const SchedulerSnapshot& snapshot) {
     tokens += static_cast<double>(sequence.num_computed);
   }
   StepPlan plan;
-  plan.preempt = units.back().front().slot;
+  plan.preempt = units.back().front().id;
   if (blocks <= snapshot.num_free_swap_blocks &&
       blocks * snapshot.seconds_per_swapped_block < tokens * snapshot.seconds_per_token) {
     plan.preemption_mode = PreemptionMode::kSwap;
@@ -241,35 +242,35 @@ class NaiveScheduler {
     }
     blocks_ -= CountBlocks(snapshot_, sequence, chunk);
     budget_ -= chunk;
-    plan_.scheduled.push_back({sequence.slot, chunk});
+    plan_.scheduled.push_back({sequence.id, chunk});
     return true;
   }
 
   bool Waits(const WaitingView& candidate) const {
     if (snapshot_.limits.static_batching) return false;
-    if (candidate.depends_on == kNoSlot) return false;
+    if (candidate.depends_on == kNoSequence) return false;
     if (candidate.num_cached >= candidate.depends_until) return false;
     for (const ScheduledSequence& other : plan_.admitted) {
-      if (other.slot == candidate.depends_on) return true;
+      if (other.id == candidate.depends_on) return true;
     }
     for (const RunningView& other : snapshot_.running) {
-      if (other.slot != candidate.depends_on) continue;
+      if (other.id != candidate.depends_on) continue;
       return other.num_computed < candidate.depends_until && other.num_computed < other.num_tokens;
     }
     return false;
   }
 
   const WaitingView* PlanWaiting(int64_t* lacks) {
-    int64_t slots = snapshot_.running.size() + snapshot_.num_reserved_slots;
+    int64_t ids = snapshot_.running.size() + snapshot_.num_reserved_sequences;
     for (size_t i = 0; i < snapshot_.waiting.size() && budget_ > 0; ++i) {
       const WaitingView& candidate = snapshot_.waiting[i];
       if (Waits(candidate)) continue;
-      slots += candidate.num_slots;
-      if (slots > snapshot_.limits.max_num_seqs) return &candidate;
+      ids += candidate.num_sequences;
+      if (ids > snapshot_.limits.max_num_seqs) return &candidate;
       int64_t chunk = candidate.num_tokens - std::max(candidate.num_cached, candidate.num_swapped);
       if (snapshot_.limits.static_batching) {
         const int64_t others = std::min<int64_t>(snapshot_.waiting.size() - i - 1,
-                                                 snapshot_.limits.max_num_seqs - slots);
+                                                 snapshot_.limits.max_num_seqs - ids);
         chunk = std::min(chunk, budget_ - others);
       }
       chunk = std::max<int64_t>(1, std::min(chunk, budget_));
@@ -279,7 +280,7 @@ class NaiveScheduler {
       blocks_ -= *lacks;
       *lacks = 0;
       budget_ -= chunk;
-      plan_.admitted.push_back({candidate.slot, chunk});
+      plan_.admitted.push_back({candidate.id, chunk});
     }
     return nullptr;
   }
@@ -306,14 +307,14 @@ class NaiveScheduler {
 
 // ---- Properties
 
-// Both are looked up by slot.
-const RunningView& RunningAt(const SchedulerSnapshot& snapshot, SequenceSlot slot) {
+// Both are looked up by id.
+const RunningView& RunningAt(const SchedulerSnapshot& snapshot, SequenceId id) {
   return *std::find_if(snapshot.running.begin(), snapshot.running.end(),
-                       [&](const RunningView& view) { return view.slot == slot; });
+                       [&](const RunningView& view) { return view.id == id; });
 }
-const WaitingView& WaitingAt(const SchedulerSnapshot& snapshot, SequenceSlot slot) {
+const WaitingView& WaitingAt(const SchedulerSnapshot& snapshot, SequenceId id) {
   return *std::find_if(snapshot.waiting.begin(), snapshot.waiting.end(),
-                       [&](const WaitingView& view) { return view.slot == slot; });
+                       [&](const WaitingView& view) { return view.id == id; });
 }
 
 RC_GTEST_PROP(SchedulerPropertyTest, ThePlanIsThatOfTheNaiveScheduler, ()) {
@@ -333,31 +334,31 @@ RC_GTEST_PROP(SchedulerPropertyTest, TheSameSnapshotGivesTheSamePlanWhateverWasI
   RC_ASSERT(used == PlanOf(snapshot));
 }
 
-RC_GTEST_PROP(SchedulerPropertyTest, BudgetSlotsAndBlocksAreNeverExceeded, ()) {
+RC_GTEST_PROP(SchedulerPropertyTest, BudgetSequencesAndBlocksAreNeverExceeded, ()) {
   const SchedulerSnapshot snapshot = RandomSnapshot();
 
   const StepPlan plan = PlanOf(snapshot);
 
   int64_t tokens = 0;
   int64_t blocks = 0;
-  int64_t slots = snapshot.running.size() + snapshot.num_reserved_slots;
+  int64_t ids = snapshot.running.size() + snapshot.num_reserved_sequences;
   for (const ScheduledSequence& part : plan.scheduled) {
-    const RunningView& sequence = RunningAt(snapshot, part.slot);
+    const RunningView& sequence = RunningAt(snapshot, part.id);
     RC_ASSERT(part.num_tokens >= 1);
     RC_ASSERT(part.num_tokens <= sequence.num_tokens - sequence.num_computed);
     tokens += part.num_tokens;
     blocks += CountBlocks(snapshot, sequence, part.num_tokens);
   }
   for (const ScheduledSequence& part : plan.admitted) {
-    const WaitingView& candidate = WaitingAt(snapshot, part.slot);
+    const WaitingView& candidate = WaitingAt(snapshot, part.id);
     RC_ASSERT(part.num_tokens >= 1);
     tokens += part.num_tokens;
     blocks += CountBlocks(snapshot, candidate, part.num_tokens);
-    slots += candidate.num_slots;
+    ids += candidate.num_sequences;
   }
   RC_ASSERT(tokens <= snapshot.limits.max_num_batched_tokens);
   RC_ASSERT(blocks <= int64_t{snapshot.num_available_blocks});
-  RC_ASSERT(plan.admitted.empty() || slots <= int64_t{snapshot.limits.max_num_seqs});
+  RC_ASSERT(plan.admitted.empty() || ids <= int64_t{snapshot.limits.max_num_seqs});
   if (!plan.admitted.empty() && plan.scheduled.size() + plan.admitted.size() > 1) {
     RC_ASSERT(blocks + snapshot.limits.watermark_blocks <= snapshot.num_available_blocks);
   }
@@ -368,33 +369,33 @@ RC_GTEST_PROP(SchedulerPropertyTest, TheOrderIsKeptAndNobodyIsInThePlanTwice, ()
 
   const StepPlan plan = PlanOf(snapshot);
 
-  const auto rank_of = [&](SequenceSlot slot) { return &RunningAt(snapshot, slot); };
+  const auto rank_of = [&](SequenceId id) { return &RunningAt(snapshot, id); };
   for (size_t i = 1; i < plan.scheduled.size(); ++i) {
-    const RunningView* before = rank_of(plan.scheduled[i - 1].slot);
-    const RunningView* after = rank_of(plan.scheduled[i].slot);
+    const RunningView* before = rank_of(plan.scheduled[i - 1].id);
+    const RunningView* after = rank_of(plan.scheduled[i].id);
     const bool before_decodes = before->num_tokens - before->num_computed == 1;
     const bool after_decodes = after->num_tokens - after->num_computed == 1;
     RC_ASSERT(before_decodes || !after_decodes);
     RC_ASSERT(before_decodes != after_decodes || before < after);
   }
   for (size_t i = 1; i < plan.admitted.size(); ++i) {
-    RC_ASSERT(&WaitingAt(snapshot, plan.admitted[i - 1].slot) <
-              &WaitingAt(snapshot, plan.admitted[i].slot));
+    RC_ASSERT(&WaitingAt(snapshot, plan.admitted[i - 1].id) <
+              &WaitingAt(snapshot, plan.admitted[i].id));
   }
 }
 
 // Only a candidate that waits for another's tokens is passed by.
-RC_GTEST_PROP(SchedulerPropertyTest, NobodyIsOvertakenForWantOfBlocksOrSlots, ()) {
+RC_GTEST_PROP(SchedulerPropertyTest, NobodyIsOvertakenForWantOfBlocksOrPlaces, ()) {
   const SchedulerSnapshot snapshot = RandomSnapshot();
 
   const StepPlan plan = PlanOf(snapshot);
 
   if (plan.admitted.empty()) return;
-  std::set<SequenceSlot> admitted;
-  for (const ScheduledSequence& part : plan.admitted) admitted.insert(part.slot);
+  std::set<SequenceId> admitted;
+  for (const ScheduledSequence& part : plan.admitted) admitted.insert(part.id);
   for (const WaitingView& candidate : snapshot.waiting) {
-    if (candidate.slot == plan.admitted.back().slot) break;
-    RC_ASSERT(admitted.contains(candidate.slot) || candidate.depends_on != kNoSlot);
+    if (candidate.id == plan.admitted.back().id) break;
+    RC_ASSERT(admitted.contains(candidate.id) || candidate.depends_on != kNoSequence);
   }
 }
 
@@ -403,9 +404,9 @@ RC_GTEST_PROP(SchedulerPropertyTest, OnlyTheLeastUrgentUnitGivesWayAndOnlyToAMor
 
   const StepPlan plan = PlanOf(snapshot);
 
-  if (plan.preempt == kNoSlot) return;
+  if (plan.preempt == kNoSequence) return;
   const auto units = Units(snapshot);
-  RC_ASSERT(plan.preempt == units.back().front().slot);
+  RC_ASSERT(plan.preempt == units.back().front().id);
   const RunningView& victim = units.back().front();
   const bool somebody_waits_before_it =
       std::any_of(snapshot.waiting.begin(), snapshot.waiting.end(), [&](const WaitingView& view) {
@@ -432,7 +433,7 @@ RC_GTEST_PROP(SchedulerPropertyTest, TheMostUrgentThatCanGoOnDoesOrRoomIsMadeFor
     if (needed > most) return;
   }
   RC_ASSERT(std::any_of(plan.scheduled.begin(), plan.scheduled.end(),
-                        [&](const auto& part) { return part.slot == head->slot; }));
+                        [&](const auto& part) { return part.id == head->id; }));
 }
 
 RC_GTEST_PROP(SchedulerPropertyTest, ThePlanIsEmptyOnlyWhenNothingCanBeDone, ()) {
@@ -449,7 +450,7 @@ RC_GTEST_PROP(SchedulerPropertyTest, ThePlanIsEmptyOnlyWhenNothingCanBeDone, ())
       snapshot.limits.max_num_batched_tokens,
       std::max<int64_t>(1, first.num_tokens - std::max(first.num_cached, first.num_swapped)));
   const int64_t most = int64_t{snapshot.num_available_blocks} + snapshot.num_pinned_idle_blocks;
-  RC_ASSERT(first.num_slots + snapshot.num_reserved_slots > snapshot.limits.max_num_seqs ||
+  RC_ASSERT(first.num_sequences + snapshot.num_reserved_sequences > snapshot.limits.max_num_seqs ||
             CountBlocks(snapshot, first, chunk) > most);
 }
 

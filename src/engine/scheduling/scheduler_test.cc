@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 
 using Row = ScheduledSequence;
 
-// The example of docs/contracts/scheduling.md. Running: A is slot 1, B 2, C 3; waiting: from 101.
+// The example of docs/contracts/scheduling.md. Running: A is 1, B 2, C 3; waiting: from 101.
 TEST_F(SchedulerTest, TheContractsExample) {
   const auto start_step = [this](uint32_t num_available) {
     snapshot_.limits.max_num_batched_tokens = 32;
@@ -207,7 +207,7 @@ TEST_F(SchedulerTest, NobodyGivesWayWithinTheOnlyUnit) {
 
   Plan();
 
-  EXPECT_EQ(plan_.preempt, kNoSlot);
+  EXPECT_EQ(plan_.preempt, kNoSequence);
   EXPECT_THAT(plan_.scheduled, ElementsAre(Row{1, 1}));
 }
 
@@ -253,7 +253,7 @@ TEST_F(SchedulerTest, PinsYieldToTheOnlyOneThatRuns) {
 
   Plan();
 
-  EXPECT_EQ(plan_.preempt, kNoSlot);
+  EXPECT_EQ(plan_.preempt, kNoSequence);
   EXPECT_EQ(plan_.yield_pins_blocks, 1u);
   EXPECT_THAT(plan_.scheduled, IsEmpty());
 }
@@ -341,7 +341,7 @@ TEST_F(SchedulerTest, TheNewestBeamThatOnlyWaitsGivesWayToTheFirstOneWaiting) {
   EXPECT_THAT(plan_.admitted, IsEmpty());
 }
 
-TEST_F(SchedulerTest, BeamsThatWaitForASlotDoNotBlockEachOther) {
+TEST_F(SchedulerTest, BeamsThatWaitForAPlaceDoNotBlockEachOther) {
   snapshot_.limits.max_num_seqs = 2;
   Run(20, 20);
   Run(20, 20);
@@ -350,7 +350,7 @@ TEST_F(SchedulerTest, BeamsThatWaitForASlotDoNotBlockEachOther) {
 
   EXPECT_EQ(Plan().preempt, 2u);
 
-  // Also when the engine shows no candidates, for want of a slot.
+  // Also when the engine shows no candidates, for want of a place.
   snapshot_.waiting.clear();
   EXPECT_EQ(Plan().preempt, 2u);
 }
@@ -366,7 +366,7 @@ TEST_F(SchedulerTest, ABeamThatOnlyWaitsDoesNotKeepAMoreUrgentRequestOut) {
   EXPECT_EQ(Plan().preempt, 1u);
 }
 
-TEST_F(SchedulerTest, ABeamThatOnlyWaitsGivesItsSlotToAMoreUrgentRequest) {
+TEST_F(SchedulerTest, ABeamThatOnlyWaitsGivesItsPlaceToAMoreUrgentRequest) {
   snapshot_.limits.max_num_seqs = 1;
   Run(20, 20);
   Wait(20).priority = -1;
@@ -382,7 +382,7 @@ TEST_F(SchedulerTest, ABeamIsNotPreemptedForItsOwnSibling) {
 
   Plan();
 
-  EXPECT_EQ(plan_.preempt, kNoSlot);
+  EXPECT_EQ(plan_.preempt, kNoSequence);
   EXPECT_EQ(plan_.yield_pins_blocks, 2u);
 }
 

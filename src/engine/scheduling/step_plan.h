@@ -12,14 +12,14 @@
 
 namespace octavo::engine {
 
-using SequenceSlot = uint32_t;  // the engine's index of a live sequence
-inline constexpr SequenceSlot kNoSlot = 0xffffffff;
+using SequenceId = uint32_t;  // the engine's number of a live sequence
+inline constexpr SequenceId kNoSequence = 0xffffffff;
 
 enum class PreemptionMode { kRecompute, kSwap };
 
 // A sequence that holds blocks.
 struct RunningView {
-  SequenceSlot slot = kNoSlot;
+  SequenceId id = kNoSequence;
   int32_t priority = 0;      // lower = more urgent
   uint64_t arrival = 0;      // order of submission
   int64_t num_tokens = 0;    // known: prompt and output so far
@@ -33,7 +33,7 @@ struct RunningView {
 
 // A sequence that holds no block: new, or preempted.
 struct WaitingView {
-  SequenceSlot slot = kNoSlot;
+  SequenceId id = kNoSequence;
   int32_t priority = 0;
   uint64_t arrival = 0;
   int64_t num_tokens = 0;
@@ -41,10 +41,10 @@ struct WaitingView {
   int64_t num_swapped = 0;         // leading tokens that lie in the swap space (0 = not swapped)
   uint32_t num_shared_blocks = 0;  // whole blocks of num_cached
   uint32_t num_idle_blocks = 0;    // of them, those that count as available now
-  uint32_t num_slots = 1;          // sequence slots to set aside: n of a request that will fork
+  uint32_t num_sequences = 1;      // to make room for: n of a request that will fork
   // A sequence that is computing, or will before this one, tokens that this one needs next, up to
-  // position depends_until (kNoSlot = none). This one waits while that one runs.
-  SequenceSlot depends_on = kNoSlot;
+  // position depends_until (kNoSequence = none). This one waits while that one runs.
+  SequenceId depends_on = kNoSequence;
   int64_t depends_until = 0;
 };
 
@@ -60,7 +60,7 @@ struct SchedulerSnapshot {
   SchedulerLimits limits;
   uint32_t num_available_blocks = 0;    // free, or cached and neither held nor pinned
   uint32_t num_pinned_idle_blocks = 0;  // would become available if pins yield
-  uint32_t num_reserved_slots = 0;      // sequence slots set aside for forks that are still to come
+  uint32_t num_reserved_sequences = 0;  // set aside for forks that are still to come
   uint32_t num_free_swap_blocks = 0;
   // A sequence was preempted since the last step: what it gave up is for those that go on, so that
   // nobody is admitted, unless nothing else can go on.
@@ -75,7 +75,7 @@ struct SchedulerSnapshot {
 
 // One sequence's part of a step.
 struct ScheduledSequence {
-  SequenceSlot slot = kNoSlot;
+  SequenceId id = kNoSequence;
   int64_t num_tokens = 0;  // to compute now
 
   bool operator==(const ScheduledSequence&) const = default;
@@ -83,7 +83,7 @@ struct ScheduledSequence {
 
 struct StepPlan {
   // Set: do only this, then plan again on a new snapshot.
-  SequenceSlot preempt = kNoSlot;  // with all of its unit
+  SequenceId preempt = kNoSequence;  // with all of its unit
   PreemptionMode preemption_mode = PreemptionMode::kRecompute;
   uint32_t yield_pins_blocks = 0;  // > 0: end pins until this many blocks are available
 
@@ -92,9 +92,9 @@ struct StepPlan {
   std::vector<ScheduledSequence> admitted;   // of the waiting: to be given blocks first
 
   bool operator==(const StepPlan&) const = default;
-  bool changes_holders() const { return preempt != kNoSlot || yield_pins_blocks > 0; }
+  bool changes_holders() const { return preempt != kNoSequence || yield_pins_blocks > 0; }
   void Clear() {
-    preempt = kNoSlot;
+    preempt = kNoSequence;
     preemption_mode = PreemptionMode::kRecompute;
     yield_pins_blocks = 0;
     scheduled.clear();

@@ -3,7 +3,7 @@
 // Purpose:    snapshots for the scheduler's tests, sequence by sequence. Blocks hold 16 tokens.
 // Ownership:  the fixture owns the snapshot and the plan.
 // Threading:  one thread at a time.
-// Invariants: sequences get slots and arrivals in the order in which they are added.
+// Invariants: sequences get ids and arrivals in the order in which they are added.
 
 #include <gtest/gtest.h>
 
@@ -15,10 +15,10 @@
 namespace octavo::engine {
 
 inline void PrintTo(const ScheduledSequence& sequence, std::ostream* out) {
-  *out << "slot " << sequence.slot << ": " << sequence.num_tokens;
+  *out << "id " << sequence.id << ": " << sequence.num_tokens;
 }
 
-// Running sequences have slots from 1, waiting ones from 101.
+// Running sequences have ids from 1, waiting ones from 101.
 class SchedulerTest : public ::testing::Test {
  protected:
   SchedulerTest() {
@@ -31,9 +31,9 @@ class SchedulerTest : public ::testing::Test {
   // Holds just the blocks that its computed tokens need.
   RunningView& Run(int64_t num_tokens, int64_t num_computed) {
     RunningView view;
-    view.slot = static_cast<SequenceSlot>(snapshot_.running.size() + 1);
-    view.arrival = view.slot;
-    view.unit = view.slot;
+    view.id = static_cast<SequenceId>(snapshot_.running.size() + 1);
+    view.arrival = view.id;
+    view.unit = view.id;
     view.num_tokens = num_tokens;
     view.num_computed = num_computed;
     view.num_held_blocks = static_cast<uint32_t>((num_computed + 15) / 16);
@@ -44,8 +44,8 @@ class SchedulerTest : public ::testing::Test {
 
   WaitingView& Wait(int64_t num_tokens) {
     WaitingView view;
-    view.slot = static_cast<SequenceSlot>(snapshot_.waiting.size() + 101);
-    view.arrival = view.slot;
+    view.id = static_cast<SequenceId>(snapshot_.waiting.size() + 101);
+    view.arrival = view.id;
     view.num_tokens = num_tokens;
     snapshot_.waiting.push_back(view);
     return snapshot_.waiting.back();

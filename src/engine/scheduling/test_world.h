@@ -78,7 +78,7 @@ class World {
 
  private:
   struct Member {
-    SequenceSlot slot = 0;
+    SequenceId id = 0;
     uint64_t arrival = 0;
     uint32_t unit = 0;
     const WorldRequest* request = nullptr;
@@ -89,7 +89,7 @@ class World {
     int64_t num_held = 0;     // blocks
     int64_t num_swapped = 0;  // tokens
     int64_t num_cached = 0;   // tokens that it left in the cache; their blocks are evictable
-    SequenceSlot depends_on = kNoSlot;
+    SequenceId depends_on = kNoSequence;
     int64_t depends_until = 0;
 
     int64_t final_length() const { return request->num_prompt_tokens + request->num_output_tokens; }
@@ -115,9 +115,9 @@ class World {
     for (const Member& member : sequences_) count += BlocksFor(member.num_swapped);
     return count;
   }
-  Member& At(SequenceSlot slot) {
+  Member& At(SequenceId id) {
     return *std::find_if(sequences_.begin(), sequences_.end(),
-                         [&](const Member& member) { return member.slot == slot; });
+                         [&](const Member& member) { return member.id == id; });
   }
   int64_t Draw(int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random_);
@@ -149,7 +149,7 @@ class World {
 
   void Add(const WorldRequest& request, uint64_t arrival, uint32_t unit, int64_t num_tokens) {
     Member member;
-    member.slot = next_slot_++;
+    member.id = next_id_++;
     member.arrival = arrival;
     member.unit = unit;
     member.request = &request;
@@ -163,7 +163,7 @@ class World {
     if (place != sequences_.begin() && Draw(0, 2) == 0) {
       const Member& target =
           sequences_[static_cast<size_t>(Draw(0, place - sequences_.begin() - 1))];
-      member.depends_on = target.slot;
+      member.depends_on = target.id;
       member.depends_until = Draw(1, std::min(target.num_tokens, num_tokens));
     }
     sequences_.insert(place, member);
@@ -199,7 +199,7 @@ class World {
   int64_t num_pinned_;
   std::mt19937 random_;
   size_t next_request_ = 0;
-  SequenceSlot next_slot_ = 0;
+  SequenceId next_id_ = 0;
   uint32_t next_unit_ = 0;
   int64_t num_steps_ = 0;
   int64_t num_preemptions_ = 0;
@@ -212,7 +212,7 @@ inline void World::Show(SchedulerSnapshot* snapshot) const {
   snapshot->limits = options_.limits;
   snapshot->num_available_blocks = static_cast<uint32_t>(NumAvailable());
   snapshot->num_pinned_idle_blocks = static_cast<uint32_t>(num_pinned_);
-  snapshot->num_reserved_slots = 0;
+  snapshot->num_reserved_sequences = 0;
   snapshot->num_free_swap_blocks =
       options_.num_swap_blocks - static_cast<uint32_t>(NumSwapBlocksInUse());
   snapshot->seconds_per_token = options_.seconds_per_token;
@@ -222,7 +222,7 @@ inline void World::Show(SchedulerSnapshot* snapshot) const {
   for (const Member& member : sequences_) {
     if (member.running) {
       RunningView view;
-      view.slot = member.slot;
+      view.id = member.id;
       view.priority = member.request->priority;
       view.arrival = member.arrival;
       view.num_tokens = member.num_tokens;
@@ -231,11 +231,11 @@ inline void World::Show(SchedulerSnapshot* snapshot) const {
       view.num_held_blocks = static_cast<uint32_t>(member.num_held);
       view.unit = member.unit;
       snapshot->running.push_back(view);
-      snapshot->num_reserved_slots += member.num_to_fork();
+      snapshot->num_reserved_sequences += member.num_to_fork();
       continue;
     }
     WaitingView view;
-    view.slot = member.slot;
+    view.id = member.id;
     view.priority = member.request->priority;
     view.arrival = member.arrival;
     view.num_tokens = member.num_tokens;
@@ -244,7 +244,7 @@ inline void World::Show(SchedulerSnapshot* snapshot) const {
     view.num_shared_blocks =
         static_cast<uint32_t>(view.num_cached / options_.limits.block_size_tokens);
     view.num_idle_blocks = view.num_shared_blocks;
-    view.num_slots = 1 + member.num_to_fork();
+    view.num_sequences = 1 + member.num_to_fork();
     view.depends_on = member.depends_on;
     view.depends_until = member.depends_until;
     snapshot->waiting.push_back(view);
@@ -260,7 +260,7 @@ inline void World::Step() {
     Show(&snapshot);
     Scheduler::Plan(snapshot, &plan);
     if (!plan.changes_holders()) break;
-    if (plan.preempt != kNoSlot) {
+    if (plan.preempt != kNoSequence) {
       Preempt(plan);
       snapshot.preempted_this_round = true;
     } else {
@@ -295,7 +295,7 @@ inline void World::Preempt(const StepPlan& plan) {
 }
 
 inline void World::Admit(const ScheduledSequence& part) {
-  Member& member = At(part.slot);
+  Member& member = At(part.id);
   const int64_t block_size = options_.limits.block_size_tokens;
   const int64_t most = member.num_tokens - 1;
   int64_t num_found = std::min(member.num_cached, most);
@@ -315,7 +315,7 @@ inline void World::Admit(const ScheduledSequence& part) {
 }
 
 inline void World::Compute(const ScheduledSequence& part) {
-  Member& member = At(part.slot);
+  Member& member = At(part.id);
   const int64_t end = member.num_computed + part.num_tokens;
   ASSERT_LE(end, member.num_tokens);
   Take(&member, std::max<int64_t>(BlocksFor(end) - member.num_held, 0));
@@ -324,13 +324,13 @@ inline void World::Compute(const ScheduledSequence& part) {
 
 // Whoever has computed all that is known gets one more token, or ends.
 inline void World::Sample() {
-  std::vector<SequenceSlot> computed;
+  std::vector<SequenceId> computed;
   for (const Member& member : sequences_) {
-    if (member.running && member.num_computed == member.num_tokens) computed.push_back(member.slot);
+    if (member.running && member.num_computed == member.num_tokens) computed.push_back(member.id);
   }
   std::vector<uint32_t> done;  // units
-  for (const SequenceSlot slot : computed) {
-    Member& member = At(slot);
+  for (const SequenceId id : computed) {
+    Member& member = At(id);
     if (std::find(done.begin(), done.end(), member.unit) != done.end()) continue;
     if (member.request->in_lockstep) {
       if (SampleInLockstep(member.unit)) done.push_back(member.unit);
