@@ -71,6 +71,7 @@ class DecodingEngine {
 
   void Step() {
     core_.Step();
+    core_.DeliverEnded();
     ++num_steps_;
   }
   // Nobody ends in the step that is ahead.

@@ -104,7 +104,7 @@ class Engine {
   virtual const ModelInfo& model_info() const = 0;
   virtual MemoryPlan memory_plan() const = 0;
 
-  // As of the last step; never waits for one.
+  // As of the last step; never waits for one. Counts every request whose end the caller has seen.
   virtual EngineStats stats() const = 0;
 
   // The rest of this interface runs between two steps, and waits for that.

@@ -191,9 +191,8 @@ std::unique_ptr<SequenceState> EngineCore::NewSequence(RequestState& request, in
 
 bool EngineCore::Abort(RequestId id) {
   const auto found = requests_.find(id);
-  if (found == requests_.end()) return false;
+  if (found == requests_.end() || found->second->num_unfinished == 0) return false;
   EndRequest(*found->second, FinishReason::kAbort);
-  ForgetEnded();
   return true;
 }
 
@@ -203,7 +202,6 @@ void EngineCore::AbortBefore(uint64_t epoch) {
     if (request->abort_epoch < epoch) aborted.push_back(request.get());
   }
   for (RequestState* request : aborted) EndRequest(*request, FinishReason::kAbort);
-  ForgetEnded();
 }
 
 void EngineCore::NoteTime() { cache_.SetNow(static_cast<int64_t>(executor_.Now() * 1e3)); }
@@ -219,7 +217,6 @@ void EngineCore::Step() {
   NoteSpeed(executor_.Now() - start);
   CommitBatch();
   ReadLogits();
-  ForgetEnded();
   ++stats_.num_steps;
   if (options_.check_integrity) {
     const kvcache::IntegrityReport report = CheckIntegrity();
@@ -275,13 +272,17 @@ void EngineCore::FinishRequest(RequestState& request) {
     ++stats_.num_finished[static_cast<size_t>(output.outputs.front().finish_reason)];
   }
   output.prompt_token_ids = std::move(request.request.prompt_token_ids);
-  request.sink->OnEnd(std::move(output));
   ended_.push_back(request.id);
 }
 
-void EngineCore::ForgetEnded() {
+void EngineCore::DeliverEnded() {
   state_.RecycleIds();
-  for (const RequestId id : ended_) requests_.erase(id);
+  for (const RequestId id : ended_) {
+    const auto found = requests_.find(id);
+    RequestState& request = *found->second;
+    request.sink->OnEnd(std::move(request.output));
+    requests_.erase(found);
+  }
   ended_.clear();
 }
 

@@ -5,8 +5,8 @@
 //             simulation, which differ in their StepExecutor alone.
 // Ownership:  owns requests, sequences and the cache's control plane; borrows the executor.
 // Threading:  the engine thread only. Check is const and may be called by any thread.
-// Invariants: every request that was added ends exactly once: OnEnd is called with all of its
-//             completions. What it produces depends on the request and its seed alone. A steady
+// Invariants: every request that was added ends exactly once; DeliverEnded then calls OnEnd with
+//             all of its completions. What it produces depends on the request and its seed alone. A steady
 //             decode step allocates nothing from its plan to its last token id.
 
 #include <cstdint>
@@ -44,11 +44,14 @@ class EngineCore {
   // Aborts every request whose abort_epoch is below `epoch`.
   void AbortBefore(uint64_t epoch);
 
-  bool has_work() const { return !requests_.empty(); }
+  bool has_work() const { return requests_.size() > ended_.size(); }
   // Lets pins end and statistics age that go by the clock; a step begins with it.
   void NoteTime();
   // One step. REQUIRES: has_work().
   void Step();
+  // Hands out the results of what has ended, by a step or an abort, and forgets it. A step of its
+  // own, so that the statistics which count an end can be published before anybody hears of it.
+  void DeliverEnded();
 
   // The identity under which requests with this salt share cached content.
   std::string RootOf(std::string_view cache_salt) const;
@@ -108,7 +111,6 @@ class EngineCore {
   void EndSequence(SequenceId id);
   void EndRequest(RequestState& request, FinishReason reason);
   void FinishRequest(RequestState& request);
-  void ForgetEnded();
 
   const CoreOptions options_;
   const CompletionContext context_;
@@ -118,7 +120,7 @@ class EngineCore {
   CoreState state_;
   SnapshotBuilder snapshot_builder_;
   std::unordered_map<RequestId, std::unique_ptr<RequestState>> requests_;
-  std::vector<RequestId> ended_;  // to be forgotten at the step's end
+  std::vector<RequestId> ended_;  // not delivered yet
   uint64_t next_arrival_ = 0;
 
   // Of the step at hand; they keep their capacity.

@@ -79,6 +79,7 @@ void EngineLoop::Run() {
     seen_epoch = epoch;
     if (core_.has_work()) core_.Step();
     PublishStats();
+    core_.DeliverEnded();
   }
 }
 

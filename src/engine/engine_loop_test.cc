@@ -72,6 +72,28 @@ TEST_F(EngineLoopTest, AnAbortAfterTheEndIsNothing) {
   EXPECT_EQ(Submit(Greedy(PromptOf(20), 4))->WaitForEnd().outputs.front().token_ids.size(), 4u);
 }
 
+// Reads the statistics at the moment at which it hears of the end.
+class StatsAtTheEnd : public RequestSink {
+ public:
+  explicit StatsAtTheEnd(const EngineLoop& loop) : loop_(loop) {}
+  void OnDelta(const RequestDelta&) override {}
+  void OnEnd(RequestOutput) override { stats_.set_value(loop_.stats()); }
+  EngineStats Wait() { return stats_.get_future().get(); }
+
+ private:
+  const EngineLoop& loop_;
+  std::promise<EngineStats> stats_;
+};
+
+TEST_F(EngineLoopTest, TheStatisticsCountARequestBeforeAnybodyHearsOfItsEnd) {
+  const auto sink = std::make_shared<StatsAtTheEnd>(*loop_);
+  loop_->Submit(simulated_.core().Prepare(Greedy(PromptOf(20), 4), 1, sink));
+  const EngineStats stats = sink->Wait();
+  EXPECT_EQ(stats.num_generation_tokens, 4u);
+  EXPECT_EQ(stats.num_finished[static_cast<size_t>(FinishReason::kLength)], 1u);
+  EXPECT_EQ(stats.num_running, 0u);
+}
+
 TEST_F(EngineLoopTest, PiecesThatNobodyWillTakeAreNotKept) {
   const auto stream = Submit(Greedy(PromptOf(20), 30));
   stream->WaitForEnd();

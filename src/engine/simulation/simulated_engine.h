@@ -184,11 +184,16 @@ class SimulatedEngine {
   }
   // Of the request submitted last.
   RequestId last_id() const { return last_id_; }
-  bool Abort(RequestId id) { return core_.Abort(id); }
+  bool Abort(RequestId id) {
+    const bool was_running = core_.Abort(id);
+    core_.DeliverEnded();
+    return was_running;
+  }
 
   // One step, then everything is audited. False: something is wrong, see violation().
   bool Step() {
     core_.Step();
+    core_.DeliverEnded();
     ++num_steps_;
     Audit();
     return violation_.empty();
