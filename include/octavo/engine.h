@@ -69,10 +69,12 @@ class Engine {
   static Result<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   virtual ~Engine() = default;
 
-  // Accepts a request; its pieces arrive at the stream. An empty prompt, a prompt longer than the
+  // Accepts a request; its pieces arrive at the stream, and `on_update` (which may be empty) tells
+  // a caller that does not want to wait in Next. An empty prompt, a prompt longer than the
   // context, a parameter out of range or a need beyond the whole cache is kInvalidArgument, before
   // any work is done.
-  virtual Result<std::unique_ptr<RequestStream>> Submit(Request request) = 0;
+  virtual Result<std::unique_ptr<RequestStream>> Submit(Request request,
+                                                        UpdateCallback on_update = nullptr) = 0;
 
   // Submit, and wait for the end. `on_delta` returning false ends the request: the output is what
   // was delivered until then.

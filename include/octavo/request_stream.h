@@ -8,6 +8,7 @@
 //             reason; after the last piece of the last completion Next returns nothing.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,10 @@
 #include "octavo/request_output.h"
 
 namespace octavo {
+
+// Called on the engine thread when a stream that had nothing to take has something again, a piece or
+// the end. Must return soon, and must not call the engine nor wait for the stream.
+using UpdateCallback = std::function<void()>;
 
 // A RequestDelta that owns what it shows.
 struct RequestUpdate {
@@ -33,7 +38,12 @@ class RequestStream {
   virtual RequestId id() const = 0;
   // Waits for the next piece; nothing when the request has ended and all was taken.
   virtual std::optional<RequestUpdate> Next() = 0;
-  // Waits for the end; drops the pieces not taken yet. REQUIRES: called once.
+  // The next piece if one is there now.
+  virtual std::optional<RequestUpdate> TryNext() = 0;
+  // True once the request has ended; pieces may still be there to take. Never waits.
+  virtual bool has_ended() const = 0;
+  // Waits for the end; drops the pieces not taken yet. Does not wait if has_ended(). REQUIRES:
+  // called once.
   virtual RequestOutput Finish() = 0;
   // Ends the request within a step, with finish_reason "abort" for what still runs.
   virtual void Abort() = 0;

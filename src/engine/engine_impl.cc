@@ -275,17 +275,18 @@ void EngineImpl::StartCore(const EngineOptions& options) {
   loop_ = std::make_unique<EngineLoop>(*core_);
 }
 
-Result<std::unique_ptr<RequestStream>> EngineImpl::Submit(Request request) {
+Result<std::unique_ptr<RequestStream>> EngineImpl::Submit(Request request,
+                                                          UpdateCallback on_update) {
   if (Status status = core_->Check(request); !status.ok()) return status;
   const base::ScopedFloatMode float_mode;  // for what the samplers derive from the parameters
   const uint64_t seed = request.params.seed ? *request.params.seed : DrawSeed();
-  auto state = std::make_shared<StreamState>();
+  auto state = std::make_shared<StreamState>(std::move(on_update));
   const RequestId id = loop_->Submit(core_->Prepare(std::move(request), seed, state));
   return std::unique_ptr<RequestStream>(std::make_unique<Stream>(*loop_, id, std::move(state)));
 }
 
 Result<RequestOutput> EngineImpl::Generate(Request request, const DeltaCallback& on_delta) {
-  Result<std::unique_ptr<RequestStream>> stream = Submit(std::move(request));
+  Result<std::unique_ptr<RequestStream>> stream = Submit(std::move(request), nullptr);
   if (!stream.ok()) return stream.status();
   return Deliver(**stream, on_delta);
 }

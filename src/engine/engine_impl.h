@@ -34,7 +34,7 @@ class EngineImpl : public Engine {
  public:
   static Result<std::unique_ptr<Engine>> Create(const EngineOptions& options);
 
-  Result<std::unique_ptr<RequestStream>> Submit(Request request) override;
+  Result<std::unique_ptr<RequestStream>> Submit(Request request, UpdateCallback on_update) override;
   Result<RequestOutput> Generate(Request request, const DeltaCallback& on_delta) override;
   Result<RequestOutput> Generate(const std::vector<TokenId>& prompt_token_ids,
                                  const SamplingParams& params,

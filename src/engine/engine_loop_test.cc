@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "engine/simulation/simulated_engine.h"
 #include "engine/simulation/test_requests.h"
@@ -70,6 +73,25 @@ TEST_F(EngineLoopTest, AnAbortAfterTheEndIsNothing) {
   loop_->Abort(id);
   loop_->Abort(id + 1000);  // never given
   EXPECT_EQ(Submit(Greedy(PromptOf(20), 4))->WaitForEnd().outputs.front().token_ids.size(), 4u);
+}
+
+TEST_F(EngineLoopTest, WhoDoesNotWaitIsToldOfEveryPieceAndOfTheEnd) {
+  std::promise<void> ended;
+  std::atomic<int> num_calls = 0;
+  std::shared_ptr<StreamState> state;
+  std::vector<TokenId> tokens;
+  state = std::make_shared<StreamState>([&] {
+    ++num_calls;
+    while (const std::optional<RequestUpdate> update = state->TryNext()) {
+      tokens.insert(tokens.end(), update->token_ids.begin(), update->token_ids.end());
+    }
+    if (state->has_ended()) ended.set_value();
+  });
+  EXPECT_FALSE(state->has_ended());
+  loop_->Submit(simulated_.core().Prepare(Greedy(PromptOf(20), 4), 1, state));
+  ended.get_future().wait();
+  EXPECT_EQ(num_calls, 5);  // all was taken each time: four pieces, then the end
+  EXPECT_EQ(tokens, state->WaitForEnd().outputs.front().token_ids);
 }
 
 // Reads the statistics at the moment at which it hears of the end.

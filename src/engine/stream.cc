@@ -7,9 +7,11 @@
 namespace octavo::engine {
 
 void StreamState::OnDelta(const RequestDelta& delta) {
+  bool was_empty = false;
   {
     const std::lock_guard lock(mutex_);
     if (discards_) return;
+    was_empty = updates_.empty();
     updates_.push_back({delta.index,
                         std::string(delta.text),
                         {delta.token_ids.begin(), delta.token_ids.end()},
@@ -17,6 +19,7 @@ void StreamState::OnDelta(const RequestDelta& delta) {
                         delta.finish_reason});
   }
   changed_.notify_one();
+  if (was_empty && on_update_) on_update_();
 }
 
 void StreamState::OnEnd(RequestOutput output) {
@@ -25,11 +28,27 @@ void StreamState::OnEnd(RequestOutput output) {
     output_ = std::move(output);
   }
   changed_.notify_one();
+  if (on_update_) on_update_();
 }
 
 std::optional<RequestUpdate> StreamState::Next() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !updates_.empty() || output_.has_value(); });
+  return TakeFirst();
+}
+
+std::optional<RequestUpdate> StreamState::TryNext() {
+  const std::lock_guard lock(mutex_);
+  return TakeFirst();
+}
+
+bool StreamState::has_ended() const {
+  const std::lock_guard lock(mutex_);
+  return output_.has_value();
+}
+
+// REQUIRES: mutex_ is held.
+std::optional<RequestUpdate> StreamState::TakeFirst() {
   if (updates_.empty()) return std::nullopt;
   RequestUpdate update = std::move(updates_.front());
   updates_.pop_front();

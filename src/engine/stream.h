@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "engine/completion.h"
 #include "engine/engine_loop.h"
@@ -21,15 +22,22 @@ namespace octavo::engine {
 
 class StreamState : public RequestSink {
  public:
+  explicit StreamState(UpdateCallback on_update = nullptr) : on_update_(std::move(on_update)) {}
+
   void OnDelta(const RequestDelta& delta) override;
   void OnEnd(RequestOutput output) override;
 
   // Nothing once the request has ended and all is taken.
   std::optional<RequestUpdate> Next();
+  std::optional<RequestUpdate> TryNext();
+  bool has_ended() const;
   RequestOutput WaitForEnd();
 
  private:
-  std::mutex mutex_;
+  std::optional<RequestUpdate> TakeFirst();
+
+  const UpdateCallback on_update_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<RequestUpdate> updates_;    // guarded by mutex_
   bool discards_ = false;                // guarded by mutex_; nobody will take updates any more
@@ -46,6 +54,8 @@ class Stream : public RequestStream {
 
   RequestId id() const override { return id_; }
   std::optional<RequestUpdate> Next() override;
+  std::optional<RequestUpdate> TryNext() override { return state_->TryNext(); }
+  bool has_ended() const override { return state_->has_ended(); }
   RequestOutput Finish() override;
   void Abort() override { loop_.Abort(id_); }
 
