@@ -1,0 +1,403 @@
+#include "structured/grammar_tree.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "structured/character_reader.h"
+#include "structured/grammar_limits.h"
+
+namespace octavo::structured {
+namespace {
+
+using Kind = GrammarNode::Kind;
+
+size_t Index(int32_t index) { return static_cast<size_t>(index); }
+
+void AppendQuoted(std::string_view text, std::string* out) {
+  out->push_back('"');
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F || c == '"' || c == '\\') {
+      fmt::format_to(std::back_inserter(*out), "\\u{:04x}", byte);
+    } else {
+      out->push_back(c);
+    }
+  }
+  out->push_back('"');
+}
+
+int64_t SaturatingAdd(int64_t a, int64_t b) { return std::min(a + b, kMaxExpansion + 1); }
+
+int64_t SaturatingProduct(int64_t a, int64_t b) {
+  if (b != 0 && a > kMaxExpansion / b) return kMaxExpansion + 1;
+  return a * b;
+}
+
+std::string RepeatSuffix(const GrammarNode& node) {
+  if (node.max == GrammarNode::kUnbounded) {
+    if (node.min <= 1) return node.min == 0 ? "*" : "+";
+    return fmt::format("{{{},}}", node.min);
+  }
+  if (node.min == 0 && node.max == 1) return "?";
+  return fmt::format("{{{},{}}}", node.min, node.max);
+}
+
+// What a JSON string holds without an escape.
+const CharacterRanges kUnescaped = {
+    {0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0xD7FF}, {0xE000, kMaxCharacter}};
+
+Status AppendPatternClass(const CharacterRanges& ranges, std::string* out) {
+  std::string unescaped;
+  for (const auto& [first, last] : ranges) {
+    for (const auto& [low, high] : kUnescaped) {
+      if (std::max(first, low) > std::min(last, high)) continue;
+      unescaped +=
+          fmt::format("\\u{{{:x}}}-\\u{{{:x}}}", std::max(first, low), std::min(last, high));
+    }
+  }
+  if (unescaped.empty()) {
+    return Status::InvalidArgument(fmt::format(
+        "U+{:04X} would have to be escaped in a JSON string, which a pattern cannot ask "
+        "for",
+        ranges.front().first));
+  }
+  *out += '[' + unescaped + ']';
+  return Status::Ok();
+}
+
+Status AppendPatternLiteral(std::string_view text, std::string* out) {
+  for (const uint32_t c : DecodeUtf8Text(text)) {
+    if (Status status = AppendPatternClass({{c, c}}, out); !status.ok()) return status;
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+NodeIndex GrammarTree::Add(GrammarNode node) {
+  nodes_.push_back(std::move(node));
+  return static_cast<NodeIndex>(nodes_.size() - 1);
+}
+
+NodeIndex GrammarTree::AddLiteral(std::string text) {
+  GrammarNode node;
+  node.kind = Kind::kLiteral;
+  node.literal = std::move(text);
+  return Add(std::move(node));
+}
+
+NodeIndex GrammarTree::AddClass(std::vector<std::pair<uint32_t, uint32_t>> ranges) {
+  GrammarNode node;
+  node.kind = Kind::kClass;
+  node.ranges = std::move(ranges);
+  return Add(std::move(node));
+}
+
+NodeIndex GrammarTree::AddRuleReference(int32_t rule) {
+  GrammarNode node;
+  node.kind = Kind::kRule;
+  node.rule = rule;
+  return Add(std::move(node));
+}
+
+NodeIndex GrammarTree::AddSequence(std::vector<NodeIndex> children) {
+  if (children.empty()) return AddLiteral("");
+  if (children.size() == 1) return children.front();
+  GrammarNode node;
+  node.kind = Kind::kSequence;
+  node.children = std::move(children);
+  return Add(std::move(node));
+}
+
+NodeIndex GrammarTree::AddChoice(std::vector<NodeIndex> children) {
+  OCTAVO_CHECK(!children.empty(), "a choice has an alternative");
+  if (children.size() == 1) return children.front();
+  GrammarNode node;
+  node.kind = Kind::kChoice;
+  node.children = std::move(children);
+  return Add(std::move(node));
+}
+
+NodeIndex GrammarTree::AddRepeat(NodeIndex child, int64_t min, int64_t max) {
+  GrammarNode node;
+  node.kind = Kind::kRepeat;
+  node.min = min;
+  node.max = max;
+  node.children = {child};
+  return Add(std::move(node));
+}
+
+int32_t GrammarTree::RuleNamed(std::string_view name) {
+  const auto found = rule_ids_.find(std::string(name));
+  if (found != rule_ids_.end()) return found->second;
+  const auto id = static_cast<int32_t>(rules_.size());
+  rules_.push_back({std::string(name), -1});
+  rule_ids_.emplace(name, id);
+  return id;
+}
+
+Status GrammarTree::Check(int32_t root) const {
+  if (Status status = CheckDefined(); !status.ok()) return status;
+  if (Status status = CheckExpansion(); !status.ok()) return status;
+  if (Status status = CheckLeftRecursion(); !status.ok()) return status;
+  return CheckEnds(root);
+}
+
+Status GrammarTree::CheckDefined() const {
+  if (rules_.size() > Index(kMaxRules)) {
+    return Status::InvalidArgument(fmt::format("the grammar has {} rules, but must have at most {}",
+                                               rules_.size(), kMaxRules));
+  }
+  for (const GrammarRule& rule : rules_) {
+    if (rule.body < 0) {
+      return Status::InvalidArgument(
+          fmt::format("the grammar uses rule '{}', but does not define it", rule.name));
+    }
+  }
+  return Status::Ok();
+}
+
+Status GrammarTree::CheckExpansion() const {
+  std::vector<int64_t> costs(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const GrammarNode& node = nodes_[i];
+    int64_t cost = std::max<int64_t>(1, static_cast<int64_t>(node.literal.size()));
+    if (!node.children.empty()) cost = 0;
+    for (const NodeIndex child : node.children) cost = SaturatingAdd(cost, costs[Index(child)]);
+    if (node.kind == Kind::kRepeat) {
+      cost = SaturatingProduct(cost, std::max<int64_t>({1, node.min, node.max}));
+    }
+    costs[i] = cost;
+  }
+  int64_t total = 0;
+  for (const GrammarRule& rule : rules_) total = SaturatingAdd(total, costs[Index(rule.body)]);
+  if (total <= kMaxExpansion) return Status::Ok();
+  return Status::InvalidArgument(
+      fmt::format("the grammar has more than {} characters with its repeats written out; lower the "
+                  "counts of its repeats",
+                  kMaxExpansion));
+}
+
+std::vector<bool> GrammarTree::NullableNodes() const {
+  std::vector<bool> nullable(nodes_.size(), false);
+  const auto is_nullable = [&](const GrammarNode& node) {
+    const auto of = [&](NodeIndex child) { return static_cast<bool>(nullable[Index(child)]); };
+    switch (node.kind) {
+      case Kind::kLiteral:
+        return node.literal.empty();
+      case Kind::kClass:
+        return false;
+      case Kind::kRule:
+        return of(rules_[Index(node.rule)].body);
+      case Kind::kSequence:
+        return std::ranges::all_of(node.children, of);
+      case Kind::kChoice:
+        return std::ranges::any_of(node.children, of);
+      case Kind::kRepeat:
+        return node.min == 0 || of(node.children.front());
+    }
+    return false;
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (nullable[i] || !is_nullable(nodes_[i])) continue;
+      nullable[i] = true;
+      changed = true;
+    }
+  }
+  return nullable;
+}
+
+void GrammarTree::AppendLeftRules(NodeIndex index, const std::vector<bool>& nullable,
+                                  std::vector<int32_t>* rules) const {
+  const GrammarNode& node = nodes_[Index(index)];
+  if (node.kind == Kind::kRule) rules->push_back(node.rule);
+  for (const NodeIndex child : node.children) {
+    AppendLeftRules(child, nullable, rules);
+    if (node.kind == Kind::kSequence && !nullable[Index(child)]) break;
+  }
+}
+
+// Depth first over "may begin with", without recursion; a rule met while it is open begins with
+// itself.
+Status GrammarTree::CheckLeftRecursion() const {
+  const std::vector<bool> nullable = NullableNodes();
+  std::vector<std::vector<int32_t>> left(rules_.size());
+  for (size_t rule = 0; rule < rules_.size(); ++rule) {
+    AppendLeftRules(rules_[rule].body, nullable, &left[rule]);
+    std::ranges::sort(left[rule]);
+    left[rule].erase(std::unique(left[rule].begin(), left[rule].end()), left[rule].end());
+  }
+  enum class Mark : uint8_t { kNew, kOpen, kDone };
+  std::vector<Mark> marks(rules_.size(), Mark::kNew);
+  struct Visit {
+    size_t rule;
+    size_t next;
+  };
+  std::vector<Visit> open;
+  for (size_t start = 0; start < rules_.size(); ++start) {
+    if (marks[start] == Mark::kNew) open.push_back({start, 0});
+    while (!open.empty()) {
+      Visit& visit = open.back();
+      marks[visit.rule] = Mark::kOpen;
+      if (visit.next == left[visit.rule].size()) {
+        marks[visit.rule] = Mark::kDone;
+        open.pop_back();
+        continue;
+      }
+      const size_t next = Index(left[visit.rule][visit.next++]);
+      if (marks[next] == Mark::kOpen) {
+        return Status::InvalidArgument(
+            fmt::format("rule '{}' of the grammar is left-recursive: it can begin with itself; "
+                        "write a repeat instead",
+                        rules_[next].name));
+      }
+      if (marks[next] == Mark::kNew) open.push_back({next, 0});
+    }
+  }
+  return Status::Ok();
+}
+
+// A rule ends if some text of finite length matches it.
+Status GrammarTree::CheckEnds(int32_t root) const {
+  std::vector<bool> ends(nodes_.size(), false);
+  const auto node_ends = [&](const GrammarNode& node) {
+    const auto of = [&](NodeIndex child) { return static_cast<bool>(ends[Index(child)]); };
+    switch (node.kind) {
+      case Kind::kLiteral:
+      case Kind::kClass:
+        return true;
+      case Kind::kRule:
+        return of(rules_[Index(node.rule)].body);
+      case Kind::kSequence:
+        return std::ranges::all_of(node.children, of);
+      case Kind::kChoice:
+        return std::ranges::any_of(node.children, of);
+      case Kind::kRepeat:
+        return node.min == 0 || of(node.children.front());
+    }
+    return false;
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (ends[i] || !node_ends(nodes_[i])) continue;
+      ends[i] = true;
+      changed = true;
+    }
+  }
+  const std::vector<bool> reachable = ReachableRules(root);
+  for (size_t rule = 0; rule < rules_.size(); ++rule) {
+    if (!reachable[rule] || ends[Index(rules_[rule].body)]) continue;
+    return Status::InvalidArgument(
+        fmt::format("rule '{}' of the grammar never ends: every way through it contains itself",
+                    rules_[rule].name));
+  }
+  return Status::Ok();
+}
+
+std::vector<bool> GrammarTree::ReachableRules(int32_t root) const {
+  std::vector<bool> reachable(rules_.size(), false);
+  std::vector<NodeIndex> open{rules_[Index(root)].body};
+  reachable[Index(root)] = true;
+  while (!open.empty()) {
+    const GrammarNode& node = nodes_[Index(open.back())];
+    open.pop_back();
+    open.insert(open.end(), node.children.begin(), node.children.end());
+    if (node.kind != Kind::kRule || reachable[Index(node.rule)]) continue;
+    reachable[Index(node.rule)] = true;
+    open.push_back(rules_[Index(node.rule)].body);
+  }
+  return reachable;
+}
+
+std::string GrammarTree::Print(int32_t root) const {
+  const std::vector<bool> reachable = ReachableRules(root);
+  std::vector<std::string> names(rules_.size());
+  for (size_t rule = 0; rule < rules_.size(); ++rule) {
+    names[rule] = rule == Index(root) ? "root" : fmt::format("r{}", rule);
+  }
+  std::string out;
+  for (size_t rule = 0; rule < rules_.size(); ++rule) {
+    if (!reachable[rule]) continue;
+    out += names[rule] + " ::= ";
+    PrintNode(rules_[rule].body, names, &out);
+    out += '\n';
+  }
+  return out;
+}
+
+bool GrammarTree::IsRepeatedClass(const GrammarNode& node) const {
+  return node.kind == Kind::kRepeat && nodes_[Index(node.children.front())].kind == Kind::kClass;
+}
+
+Result<std::string> GrammarTree::PrintJsonPattern(int32_t rule) const {
+  std::string out;
+  if (Status status = PrintPatternNode(rules_[Index(rule)].body, &out); !status.ok()) return status;
+  return out;
+}
+
+Status GrammarTree::PrintPatternNode(NodeIndex index, std::string* out) const {
+  const GrammarNode& node = nodes_[Index(index)];
+  switch (node.kind) {
+    case Kind::kLiteral:
+      return AppendPatternLiteral(node.literal, out);
+    case Kind::kClass:
+      return AppendPatternClass(node.ranges, out);
+    case Kind::kRule:
+      OCTAVO_CHECK(false, "a regular expression has one rule");
+    case Kind::kRepeat:
+    case Kind::kSequence:
+    case Kind::kChoice:
+      break;
+  }
+  // The library knows a repeated class for what it is only without a group around it.
+  const bool groups = !IsRepeatedClass(node);
+  if (groups) *out += "(?:";
+  for (size_t i = 0; i < node.children.size(); ++i) {
+    if (i > 0 && node.kind == Kind::kChoice) *out += '|';
+    if (Status status = PrintPatternNode(node.children[i], out); !status.ok()) return status;
+  }
+  if (groups) *out += ')';
+  if (node.kind == Kind::kRepeat) *out += RepeatSuffix(node);
+  return Status::Ok();
+}
+
+void GrammarTree::PrintNode(NodeIndex index, const std::vector<std::string>& names,
+                            std::string* out) const {
+  const GrammarNode& node = nodes_[Index(index)];
+  switch (node.kind) {
+    case Kind::kLiteral:
+      return AppendQuoted(node.literal, out);
+    case Kind::kRule:
+      *out += names[Index(node.rule)];
+      return;
+    case Kind::kClass:
+      *out += '[';
+      for (const auto& [first, last] : node.ranges) {
+        fmt::format_to(std::back_inserter(*out), "\\U{:08x}-\\U{:08x}", first, last);
+      }
+      *out += ']';
+      return;
+    case Kind::kRepeat:
+      if (!IsRepeatedClass(node)) *out += '(';
+      PrintNode(node.children.front(), names, out);
+      if (!IsRepeatedClass(node)) *out += ')';
+      *out += RepeatSuffix(node);
+      return;
+    case Kind::kSequence:
+    case Kind::kChoice:
+      *out += '(';
+      for (size_t i = 0; i < node.children.size(); ++i) {
+        if (i > 0) *out += node.kind == Kind::kChoice ? " | " : " ";
+        PrintNode(node.children[i], names, out);
+      }
+      *out += ')';
+      return;
+  }
+}
+
+}  // namespace octavo::structured

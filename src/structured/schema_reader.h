@@ -1,0 +1,85 @@
+#pragma once
+
+// Purpose:    reads a JSON schema into the canonical schema that the library compiles: only
+//             keywords that it honours, references to definitions of its own, patterns in ASCII.
+// Ownership:  borrows the schema; the canonical one is a value of its own.
+// Threading:  one thread at a time.
+// Invariants: every text that matches the canonical schema matches the schema; an error names the
+//             place as a JSON pointer.
+
+#include <boost/json.hpp>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "octavo/status.h"
+
+namespace octavo::structured {
+
+class SchemaReader {
+ public:
+  explicit SchemaReader(const boost::json::value& root) : root_(root) {}
+
+  // REQUIRES: called once.
+  Result<boost::json::value> Read();
+
+ private:
+  using NodeId = int32_t;
+  using Object = boost::json::object;
+
+  // One schema. It can end if all, or any, of `needs` can.
+  struct Node {
+    bool any = false;
+    std::vector<NodeId> needs;
+    std::vector<NodeId> same_place;  // schemas of the very same value
+    std::vector<int32_t> targets;    // the same, of a reference: indices into targets_
+    boost::json::value canonical;
+  };
+  struct Target {
+    const boost::json::value* schema;
+    std::string place;
+    NodeId node = -1;
+  };
+  // A schema that is being read.
+  struct Reading {
+    const Object& schema;
+    const std::string& place;
+    Node node;
+    Object canonical;
+  };
+
+  Result<NodeId> ReadSchema(const boost::json::value& schema, const std::string& place);
+  Status ReadObjectSchema(Reading& reading);
+  Status CheckKeywords(const Reading& reading) const;
+  Status ReadRef(Reading& reading);
+  Status ReadValues(Reading& reading, std::string_view keyword);
+  Status ReadAlternatives(Reading& reading, std::string_view keyword);
+  Status ReadTyped(Reading& reading);
+  Status ReadOneType(Reading& reading, std::string_view type);
+  Status ReadNumberKeywords(Reading& reading, bool integer);
+  Status ReadStringKeywords(Reading& reading);
+  Status ReadArrayKeywords(Reading& reading);
+  Status ReadObjectKeywords(Reading& reading);
+  Status ReadProperties(Reading& reading);
+  Status ReadOtherProperties(Reading& reading);
+
+  Result<NodeId> ReadPart(Reading& reading, const boost::json::value& part, std::string_view name);
+  Result<std::string> ReadPattern(const Reading& reading, std::string_view keyword,
+                                  std::string_view pattern) const;
+  // Absent: -1.
+  Result<int64_t> ReadCount(const Reading& reading, std::string_view keyword, int64_t limit) const;
+  Status CopyCounts(Reading& reading, std::string_view min, std::string_view max, int64_t limit);
+  static Status Error(const std::string& place, std::string_view message);
+
+  Status CheckCycles() const;
+  Status CheckEnds() const;
+
+  const boost::json::value& root_;
+  std::vector<Node> nodes_;
+  std::vector<Target> targets_;
+  std::unordered_map<const boost::json::value*, int32_t> target_ids_;
+};
+
+}  // namespace octavo::structured
