@@ -160,13 +160,19 @@ void FuzzChat(FuzzedDataProvider* data) {
   const std::vector<ChatMessage> messages = {
       {data->ConsumeRandomLengthString(16), data->ConsumeRemainingBytesAsString()}};
   const Tokenizer& tokenizer = *ToyTokenizers()[1];
-  const Result<std::vector<TokenId>> ids = chat_template->Encode(tokenizer, messages, true);
-  OCTAVO_CHECK(ids.ok(), ids.status().message());
-  OCTAVO_CHECK(tokenizer.Decode(*ids, false) == *chat_template->Render(messages, true),
-               "ids and rendered text differ");
-  size_t num_special = 0;
-  for (const TokenId id : *ids) num_special += tokenizer.IsSpecial(id) ? 1 : 0;
-  OCTAVO_CHECK(num_special == 3 || num_special == 5, "a message's text became a control token");
+  const Result<ChatPrompt> prompt = chat_template->Encode(tokenizer, messages, true);
+  if (!prompt.ok()) {
+    OCTAVO_CHECK(!prompt.status().message().empty(), "an error without a message");
+    return;
+  }
+  const std::vector<TokenId>& ids = prompt->token_ids;
+  OCTAVO_CHECK(tokenizer.Decode(ids, false) == prompt->text, "ids and rendered text differ");
+  // A template that spells no '<' can open no control token, whatever the message spells.
+  if (jinja.find_first_of("<\\") != std::string::npos) return;
+  const bool spells_bos = jinja.find("os_token") != std::string::npos;
+  for (const TokenId id : ids) {
+    OCTAVO_CHECK(!tokenizer.IsSpecial(id) || spells_bos, "a message's text became a control token");
+  }
 }
 
 }  // namespace

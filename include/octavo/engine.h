@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "octavo/chat.h"
 #include "octavo/engine_options.h"
 #include "octavo/engine_stats.h"
 #include "octavo/kvcache/explanation.h"
@@ -31,11 +32,6 @@
 #include "octavo/types.h"
 
 namespace octavo {
-
-struct ChatMessage {
-  std::string role;  // "system", "user" or "assistant"
-  std::string content;
-};
 
 struct TokenizeOptions {
   bool add_special = true;     // the tokens that begin and end a text, where the model wants them
@@ -99,7 +95,12 @@ class Engine {
                                          bool skip_special_tokens = true) const = 0;
   // The bytes of one token. REQUIRES: 0 <= id < vocab_size.
   virtual std::string TokenBytes(TokenId id) const = 0;
-  // The prompt that the model's chat template makes of `messages`, ready for Generate.
+  // The prompt that the chat template makes of a conversation. Errors: kInvalidArgument for an
+  // input that is not what ChatInput says or that the template refuses, with the template's own
+  // message; kNotFound for a model without a template, kUnimplemented for one that this version
+  // cannot read.
+  virtual Result<ChatPrompt> ApplyChatTemplate(const ChatInput& input) const = 0;
+  // The ids of the prompt for messages of plain text, ready for Generate.
   virtual Result<std::vector<TokenId>> ApplyChatTemplate(
       const std::vector<ChatMessage>& messages, bool add_generation_prompt = true) const = 0;
 

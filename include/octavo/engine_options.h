@@ -49,6 +49,7 @@ struct ModelOptions {
   // Tokens, prompt and output, at most the model's context; absent = that, or what memory allows.
   std::optional<int32_t> max_model_len;
   ComputeType compute = ComputeType::kInt8;
+  std::string chat_template;  // the text of a Jinja template instead of the file's; "" = the file's
 };
 
 struct CacheOptions {

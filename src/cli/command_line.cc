@@ -81,6 +81,7 @@ int Dispatch(int argc, char** argv) {
   subcommands.push_back(Add(app, "chat", "Talk with the model, turn by turn", AddChatCommand));
   subcommands.push_back(
       Add(app, "inspect", "Show a model file: metadata, tensors, memory", AddInspectCommand));
+  subcommands.push_back(Add(app, "render", "Show the prompt of a conversation", AddRenderCommand));
   subcommands.push_back(Add(app, "tokenize", "Turn text into token ids", AddTokenizeCommand));
   subcommands.push_back(Add(app, "explain", "Say what the KV cache holds of a prompt, and why not",
                             AddExplainCommand));

@@ -25,6 +25,7 @@ class Command {
 std::unique_ptr<Command> AddRunCommand(CLI::App& app);
 std::unique_ptr<Command> AddChatCommand(CLI::App& app);
 std::unique_ptr<Command> AddInspectCommand(CLI::App& app);
+std::unique_ptr<Command> AddRenderCommand(CLI::App& app);
 std::unique_ptr<Command> AddTokenizeCommand(CLI::App& app);
 std::unique_ptr<Command> AddExplainCommand(CLI::App& app);
 std::unique_ptr<Command> AddBenchCommand(CLI::App& app);

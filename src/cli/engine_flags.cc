@@ -98,6 +98,9 @@ Result<std::string> FindModel(const std::string& given) {
 void EngineFlags::AddTo(CLI::App& app) {
   app.option_defaults()->group("Model");
   AddModelOption(app, options_.model.path);
+  app.add_option("--chat-template", chat_template_file_,
+                 "Jinja template of conversations, instead of the model's own")
+      ->type_name("FILE.jinja");
   AddWhatOptions(app);
   AddHowOptions(app);
   AddSharingOptions(app);
@@ -176,6 +179,12 @@ Result<EngineOptions> EngineFlags::Options() const {
   if (!path.ok()) return path.status();
   EngineOptions options = options_;
   options.model.path = *path;
+  if (!chat_template_file_.empty()) {
+    Result<std::string> text = ReadFileOrStdin(chat_template_file_);
+    if (!text.ok()) return text.status();
+    if (text->empty()) return Status::InvalidArgument(chat_template_file_ + ": the file is empty");
+    options.model.chat_template = *std::move(text);
+  }
   return options;
 }
 

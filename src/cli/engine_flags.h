@@ -37,6 +37,7 @@ class EngineFlags {
   void AddSharingOptions(CLI::App& app);
 
   EngineOptions options_;
+  std::string chat_template_file_;
 };
 
 // -m FILE, the one way in which every command names a model.

@@ -65,7 +65,7 @@ Result<std::vector<TokenId>> PromptFlags::Tokens(const Engine& engine) const {
 
 Result<std::vector<TokenId>> PromptFlags::TokensOf(const Engine& engine,
                                                    const std::string& text) const {
-  if (chat_) return engine.ApplyChatTemplate({{.role = "user", .content = text}});
+  if (chat_) return engine.ApplyChatTemplate(std::vector<ChatMessage>{{"user", text}});
   return engine.Tokenize(text);
 }
 

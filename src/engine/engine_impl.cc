@@ -114,7 +114,7 @@ Result<std::unique_ptr<Engine>> EngineImpl::Create(const EngineOptions& options)
   Result<formats::GgufFile> file = formats::GgufFile::Open(options.model.path);
   if (!file.ok()) return file.status();
   std::unique_ptr<EngineImpl> engine(new EngineImpl(*std::move(file)));
-  if (Status status = engine->LoadText(); !status.ok()) return status;
+  if (Status status = engine->LoadText(options.model); !status.ok()) return status;
   if (Status status = engine->Load(options, **kernels); !status.ok()) return status;
   engine->FillInfo(options, **kernels);
   engine->StartCore(options);
@@ -125,7 +125,7 @@ Result<std::unique_ptr<Engine>> EngineImpl::Create(const EngineOptions& options)
 
 // Configuration, tokenizer and chat template; a file without a usable template serves everything
 // but chat.
-Status EngineImpl::LoadText() {
+Status EngineImpl::LoadText(const ModelOptions& options) {
   Result<model::ModelConfig> config = model::ReadModelConfig(file_);
   if (!config.ok()) return config.status();
   config_ = *std::move(config);
@@ -141,13 +141,20 @@ Status EngineImpl::LoadText() {
   for (TokenId id = 0; id < tokenizer_->vocab_size(); ++id) {
     if (tokenizer_->IsEndOfGeneration(id)) eos_token_ids_.push_back(id);
   }
-  Result<text::ChatTemplate> chat_template = text::ChatTemplate::FromGguf(file_);
+  return LoadChatTemplate(options);
+}
+
+// A template of the options must be good; the file's own is missed only when it is asked for.
+Status EngineImpl::LoadChatTemplate(const ModelOptions& options) {
+  const std::string& given = options.chat_template;
+  Result<text::ChatTemplate> chat_template =
+      given.empty() ? text::ChatTemplate::FromGguf(file_) : text::ChatTemplate::FromText(given);
   if (chat_template.ok()) {
     chat_template_ = *std::move(chat_template);
-  } else {
-    chat_template_status_ = chat_template.status();
+    return Status::Ok();
   }
-  return Status::Ok();
+  chat_template_status_ = chat_template.status();
+  return given.empty() ? Status::Ok() : chat_template_status_;
 }
 
 Status EngineImpl::Load(const EngineOptions& options, const kernels::KernelTable& kernels) {
@@ -367,10 +374,17 @@ std::string EngineImpl::TokenBytes(TokenId id) const {
   return std::string(tokenizer_->TokenBytes(id));
 }
 
+Result<ChatPrompt> EngineImpl::ApplyChatTemplate(const ChatInput& input) const {
+  if (!chat_template_) return chat_template_status_;
+  return chat_template_->Encode(*tokenizer_, input);
+}
+
 Result<std::vector<TokenId>> EngineImpl::ApplyChatTemplate(const std::vector<ChatMessage>& messages,
                                                            bool add_generation_prompt) const {
   if (!chat_template_) return chat_template_status_;
-  return chat_template_->Encode(*tokenizer_, messages, add_generation_prompt);
+  Result<ChatPrompt> prompt = chat_template_->Encode(*tokenizer_, messages, add_generation_prompt);
+  if (!prompt.ok()) return prompt.status();
+  return std::move(prompt->token_ids);
 }
 
 MemoryPlan EngineImpl::memory_plan() const {

@@ -47,6 +47,7 @@ class EngineImpl : public Engine {
   Result<std::string> Detokenize(const std::vector<TokenId>& token_ids,
                                  bool skip_special_tokens) const override;
   std::string TokenBytes(TokenId id) const override;
+  Result<ChatPrompt> ApplyChatTemplate(const ChatInput& input) const override;
   Result<std::vector<TokenId>> ApplyChatTemplate(const std::vector<ChatMessage>& messages,
                                                  bool add_generation_prompt) const override;
   const ModelInfo& model_info() const override { return info_; }
@@ -62,7 +63,8 @@ class EngineImpl : public Engine {
 
  private:
   explicit EngineImpl(formats::GgufFile file) : file_(std::move(file)) {}
-  Status LoadText();
+  Status LoadText(const ModelOptions& options);
+  Status LoadChatTemplate(const ModelOptions& options);
   Status Load(const EngineOptions& options, const kernels::KernelTable& kernels);
   Status AllocateBuffers();
   void StartCore(const EngineOptions& options);

@@ -386,7 +386,8 @@ TEST(EngineTest, DetokenizingATokenOutsideTheVocabularyIsRefused) {
 
 TEST(EngineTest, AModelWithoutAChatTemplateServesEverythingButChat) {
   const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
-  const Result<std::vector<TokenId>> chat = engine->ApplyChatTemplate({{"user", "hello"}});
+  const Result<std::vector<TokenId>> chat =
+      engine->ApplyChatTemplate(std::vector<ChatMessage>{{"user", "hello"}});
 
   ASSERT_FALSE(chat.ok());
   EXPECT_THAT(chat.status().message(), HasSubstr("chat"));

@@ -1,142 +1,198 @@
 #include "text/chat_template.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "formats/gguf_file.h"
-#include "formats/gguf_value.h"
+#include "jinja/json_input.h"
+#include "jinja/unicode.h"
+#include "text/chat_messages.h"
 
 namespace octavo::text {
 namespace {
 
-constexpr std::string_view kStart = "<|im_start|>";
-constexpr std::string_view kEnd = "<|im_end|>";
+using jinja::Value;
+using Variables = std::vector<jinja::Variable>;
 
-// A ChatML template is these parts in a row, the second and third with the default system message
-// between them or both absent. A line feed inside a Jinja string may be spelled \n; it is replaced
-// before the comparison.
-constexpr std::string_view kLoop = "{% for message in messages %}";
-constexpr std::string_view kDefaultBefore =
-    "{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\n";
-constexpr std::string_view kDefaultAfter = "<|im_end|>\n' }}{% endif %}";
-constexpr std::string_view kMessage =
-    "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
-    "{% endfor %}";
-constexpr std::string_view kPrompt =
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+// Stands behind the content that is to be continued, and marks where the prompt ends; a template
+// that trims contents takes the space away.
+constexpr std::string_view kContinueMark = "CONTINUE_FINAL_MESSAGE_TAG ";
 
-bool Consume(std::string_view* text, std::string_view part) {
-  if (!text->starts_with(part)) return false;
-  text->remove_prefix(part.size());
-  return true;
+std::tm LocalTime() {
+  const std::time_t now = std::time(nullptr);
+  std::tm time = {};
+  localtime_r(&now, &time);
+  return time;
 }
 
-std::string WithLineFeeds(std::string_view jinja) {
-  std::string text;
-  for (size_t i = 0; i < jinja.size(); ++i) {
-    if (jinja.substr(i, 2) == "\\n") {
-      text += '\n';
-      ++i;
-    } else {
-      text += jinja[i];
+void AddToken(const char* name, const std::optional<std::string>& token, Variables* variables) {
+  if (!token || !jinja::IsValidUtf8(*token)) return;
+  variables->push_back({name, Value::String(jinja::TrackedString::Trusted(*token))});
+}
+
+void AddOptions(const ChatTemplateOptions& options, bool add_generation_prompt,
+                Variables* variables) {
+  AddToken("bos_token", options.bos_token, variables);
+  AddToken("eos_token", options.eos_token, variables);
+  variables->push_back({"add_generation_prompt", Value::Bool(add_generation_prompt)});
+}
+
+// Hugging Face passes these as none where they are not given.
+void AddTools(Value tools, Variables* variables) {
+  variables->push_back({"tools", std::move(tools)});
+  variables->push_back({"documents", Value::None()});
+}
+
+Status AddKwargs(jinja::Execution& execution, std::string_view json, Variables* variables) {
+  if (json.empty()) return Status::Ok();
+  const Result<Value> kwargs = jinja::ParseJson(execution, json, "chat_template_kwargs");
+  if (!kwargs.ok()) return kwargs.status();
+  if (kwargs->is_none()) return Status::Ok();
+  if (!kwargs->is(jinja::Kind::kDict)) {
+    return Status::InvalidArgument("chat_template_kwargs must be an object");
+  }
+  for (const auto& [key, value] : kwargs->dict().items) {
+    if (key.bytes() == "messages" || key.bytes() == "tools") {
+      return Status::InvalidArgument("chat_template_kwargs must not have \"" +
+                                     std::string(key.bytes()) + "\"");
     }
+    variables->push_back({std::string(key.bytes()), value});
   }
-  return text;
+  return Status::Ok();
 }
 
-Status Unsupported(std::string_view jinja) {
-  const std::string_view first_line = jinja.substr(0, jinja.find('\n'));
-  return Status::Unimplemented(
-      "tokenizer.chat_template begins with " + formats::Quote(first_line) +
-      "; this version knows ChatML templates, with and without a default system message");
+// The messages with the mark behind the last one's content.
+Result<Value> MarkLast(jinja::Execution& execution, const Value& messages) {
+  const Status wrong = Status::InvalidArgument(
+      "continue_final_message needs a last message whose content is a text");
+  std::vector<Value> marked = messages.sequence().items;
+  if (marked.empty()) return wrong;
+  const Value* content = marked.back().dict().Find("content");
+  if (content == nullptr || !content->is_string()) return wrong;
+  jinja::DictBuilder dict(execution);
+  for (const auto& [key, value] : marked.back().dict().items) dict.Set(key, value);
+  dict.Set(Value::Untrusted("content"),
+           Value::Untrusted(std::string(content->bytes()) + std::string(kContinueMark)));
+  marked.back() = dict.Take();
+  return MakeList(execution, std::move(marked));
 }
 
-// What the template makes of a conversation: markers, and whole texts between two markers.
-struct Segment {
-  std::string text;
-  bool is_marker = false;
-};
-
-void AddTurn(std::string text, std::vector<Segment>* segments) {
-  segments->push_back({std::string(kStart), true});
-  segments->push_back({std::move(text), false});
-  segments->push_back({std::string(kEnd), true});
-  segments->push_back({"\n", false});
+// Ends the prompt where the mark stands.
+Status CutAtMark(RenderedChat* chat) {
+  const std::string_view mark = kContinueMark.substr(0, kContinueMark.size() - 1);
+  const size_t at = chat->text.rfind(mark);
+  if (at == std::string::npos) {
+    return Status::InvalidArgument(
+        "continue_final_message: the chat template does not show the last message");
+  }
+  const bool keeps_space = chat->text.compare(at, kContinueMark.size(), kContinueMark) == 0;
+  size_t end = at;
+  while (!keeps_space && end > 0) {
+    const size_t last = jinja::CharacterBefore(chat->text, end);
+    if (!jinja::IsSpace(jinja::CodePointAt(chat->text, last))) break;
+    end = last;
+  }
+  chat->text.resize(end);
+  std::erase_if(chat->trusted, [end](const auto& range) { return range.begin >= end; });
+  if (!chat->trusted.empty()) chat->trusted.back().end = std::min(chat->trusted.back().end, end);
+  return Status::Ok();
 }
 
-std::vector<Segment> Segments(const std::optional<std::string>& default_system,
-                              std::span<const ChatMessage> messages, bool add_generation_prompt) {
-  std::vector<Segment> segments;
-  if (default_system.has_value() && !messages.empty() && messages[0].role != "system") {
-    AddTurn("system\n" + *default_system, &segments);
-  }
-  for (const ChatMessage& message : messages) {
-    AddTurn(message.role + "\n" + message.content, &segments);
-  }
-  if (add_generation_prompt) {
-    segments.push_back({std::string(kStart), true});
-    segments.push_back({"assistant\n", false});
-  }
-  return segments;
+Result<RenderedChat> RenderWith(const jinja::Template& parsed, jinja::Execution& execution,
+                                const Variables& variables, const ChatTemplateOptions& options) {
+  const auto format_time = [&options](std::string_view format) {
+    return jinja::FormatCivilTime(options.clock ? options.clock() : LocalTime(), format);
+  };
+  const Result<jinja::TrackedString> text = parsed.Render(execution, variables, format_time);
+  if (!text.ok()) return text.status();
+  return RenderedChat{std::string(text->bytes()), {text->trusted().begin(), text->trusted().end()}};
+}
+
+Result<ChatPrompt> Tokenized(const Tokenizer& tokenizer, Result<RenderedChat> chat) {
+  if (!chat.ok()) return chat.status();
+  Result<std::vector<TokenId>> ids = tokenizer.EncodeTrusted(chat->text, chat->trusted);
+  if (!ids.ok()) return ids.status();
+  return ChatPrompt{std::move(chat->text), *std::move(ids)};
 }
 
 }  // namespace
 
+ChatTemplateOptions OptionsFor(const Tokenizer& tokenizer) {
+  ChatTemplateOptions options;
+  if (tokenizer.bos_id()) options.bos_token = tokenizer.TokenBytes(*tokenizer.bos_id());
+  if (tokenizer.eos_id()) options.eos_token = tokenizer.TokenBytes(*tokenizer.eos_id());
+  return options;
+}
+
 Result<ChatTemplate> ChatTemplate::FromGguf(const formats::GgufFile& file) {
-  Result<std::string_view> jinja = file.GetString("tokenizer.chat_template");
+  const Result<std::string_view> jinja = file.GetString("tokenizer.chat_template");
   if (!jinja.ok()) return jinja.status();
   Result<ChatTemplate> chat_template = FromText(*jinja);
   if (chat_template.ok()) return chat_template;
-  return Status(chat_template.status().code(),
-                file.name() + ": " + chat_template.status().message());
+  return Status::Unimplemented(file.name() + ": " + chat_template.status().message());
 }
 
 Result<ChatTemplate> ChatTemplate::FromText(std::string_view jinja) {
-  const std::string normalized = WithLineFeeds(jinja);
-  std::string_view rest = normalized;
-  if (!Consume(&rest, kLoop)) return Unsupported(jinja);
-  std::optional<std::string> default_system;
-  if (Consume(&rest, kDefaultBefore)) {
-    const size_t end = rest.find(kDefaultAfter);
-    if (end == std::string_view::npos) return Unsupported(jinja);
-    default_system = rest.substr(0, end);
-    rest.remove_prefix(end + kDefaultAfter.size());
-    // A quote would end Jinja's string, a backslash be an escape in it, and a marker a second turn.
-    if (default_system->find_first_of("'\\\r<>") != std::string::npos) return Unsupported(jinja);
-  }
-  if (!Consume(&rest, kMessage) || !Consume(&rest, kPrompt)) return Unsupported(jinja);
-  if (!rest.empty() && rest != "\n") return Unsupported(jinja);  // Jinja drops one last line feed
-  return ChatTemplate(std::move(default_system));
+  Result<jinja::Template> parsed = jinja::Template::Parse(jinja);
+  if (!parsed.ok()) return parsed.status();
+  return ChatTemplate(*std::move(parsed));
 }
 
-Result<std::string> ChatTemplate::Render(std::span<const ChatMessage> messages,
-                                         bool add_generation_prompt) const {
-  std::string prompt;
-  for (const Segment& segment : Segments(default_system_, messages, add_generation_prompt)) {
-    prompt += segment.text;
+Result<RenderedChat> ChatTemplate::Render(const ChatInput& input,
+                                          const ChatTemplateOptions& options) const {
+  if (input.continue_final_message && input.add_generation_prompt) {
+    return Status::InvalidArgument(
+        "add_generation_prompt and continue_final_message exclude each other");
   }
-  return prompt;
+  jinja::Execution execution{jinja::Limits{}};
+  Result<Value> messages = jinja::ParseJson(execution, input.messages_json, "messages");
+  if (!messages.ok()) return messages.status();
+  if (Status status = CheckMessages(*messages); !status.ok()) return status;
+  if (options.normalize) {
+    messages = NormalizeMessages(execution, *messages, template_.iterates_content());
+    if (!messages.ok()) return messages.status();
+  }
+  if (input.continue_final_message) messages = MarkLast(execution, *messages);
+  if (!messages.ok()) return messages.status();
+  Result<Value> tools = Value::None();
+  if (!input.tools_json.empty()) tools = jinja::ParseJson(execution, input.tools_json, "tools");
+  if (!tools.ok()) return tools.status();
+
+  Variables variables = {{"messages", *std::move(messages)}};
+  AddTools(*std::move(tools), &variables);
+  AddOptions(options, input.add_generation_prompt, &variables);
+  if (Status s = AddKwargs(execution, input.kwargs_json, &variables); !s.ok()) return s;
+  Result<RenderedChat> chat = RenderWith(template_, execution, variables, options);
+  if (!chat.ok() || !input.continue_final_message) return chat;
+  if (Status status = CutAtMark(&*chat); !status.ok()) return status;
+  return chat;
 }
 
-Result<std::vector<TokenId>> ChatTemplate::Encode(const Tokenizer& tokenizer,
-                                                  std::span<const ChatMessage> messages,
-                                                  bool add_generation_prompt) const {
-  std::vector<TokenId> token_ids;
-  for (const Segment& segment : Segments(default_system_, messages, add_generation_prompt)) {
-    if (segment.is_marker) {
-      const std::optional<TokenId> id = tokenizer.FindToken(segment.text);
-      if (!id.has_value() || !tokenizer.IsSpecial(*id)) {
-        return Status::InvalidArgument("the chat template needs the special token " + segment.text +
-                                       ", which the vocabulary lacks");
-      }
-      token_ids.push_back(*id);
-      continue;
-    }
-    Result<std::vector<TokenId>> ids =
-        tokenizer.Encode(segment.text, {.add_special = false, .parse_special = false});
-    if (!ids.ok()) return ids.status();
-    token_ids.insert(token_ids.end(), ids->begin(), ids->end());
+Result<RenderedChat> ChatTemplate::Render(std::span<const ChatMessage> messages,
+                                          bool add_generation_prompt,
+                                          const ChatTemplateOptions& options) const {
+  jinja::Execution execution{jinja::Limits{}};
+  std::vector<Value> list;
+  for (const ChatMessage& message : messages) {
+    jinja::DictBuilder dict(execution);
+    dict.Set(Value::Untrusted("role"), Value::Untrusted(message.role));
+    dict.Set(Value::Untrusted("content"), Value::Untrusted(message.content));
+    list.push_back(dict.Take());
   }
-  return token_ids;
+  Variables variables = {{"messages", MakeList(execution, std::move(list))}};
+  AddTools(Value::None(), &variables);
+  AddOptions(options, add_generation_prompt, &variables);
+  return RenderWith(template_, execution, variables, options);
+}
+
+Result<ChatPrompt> ChatTemplate::Encode(const Tokenizer& tokenizer, const ChatInput& input) const {
+  return Tokenized(tokenizer, Render(input, OptionsFor(tokenizer)));
+}
+
+Result<ChatPrompt> ChatTemplate::Encode(const Tokenizer& tokenizer,
+                                        std::span<const ChatMessage> messages,
+                                        bool add_generation_prompt) const {
+  return Tokenized(tokenizer, Render(messages, add_generation_prompt, OptionsFor(tokenizer)));
 }
 
 }  // namespace octavo::text

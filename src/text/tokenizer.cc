@@ -1,5 +1,6 @@
 #include "text/tokenizer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -11,6 +12,52 @@ namespace {
 constexpr size_t kMaxTextBytes = size_t{1}
                                  << 30;  // tripled by SentencePiece, it still fits 32 bits
 
+// Finds the next special token of a text of mixed origin: user-defined ones anywhere, the others in
+// trusted ranges only. Leftmost first, then longest. What was found ahead is kept, so that a whole
+// text is searched once.
+class TrustedMatcher {
+ public:
+  TrustedMatcher(const Vocabulary& vocabulary, std::string_view text,
+                 std::span<const jinja::ByteRange> trusted)
+      : all_(vocabulary.matcher(true)),
+        user_defined_(vocabulary.matcher(false)),
+        text_(text),
+        trusted_(trusted) {}
+
+  // REQUIRES: `from` never falls.
+  std::optional<SpecialMatch> Find(size_t from) {
+    if (!anywhere_done_ && (!anywhere_ || anywhere_->begin < from)) {
+      anywhere_ = user_defined_.Find(text_, from);
+      anywhere_done_ = !anywhere_.has_value();
+    }
+    if (!inside_ || inside_->begin < from) inside_ = FindInside(from);
+    if (!inside_ || !anywhere_) return inside_ ? inside_ : anywhere_;
+    if (inside_->begin != anywhere_->begin) {
+      return inside_->begin < anywhere_->begin ? inside_ : anywhere_;
+    }
+    return inside_->num_bytes >= anywhere_->num_bytes ? inside_ : anywhere_;
+  }
+
+ private:
+  std::optional<SpecialMatch> FindInside(size_t from) {
+    for (; next_ < trusted_.size(); ++next_) {
+      const auto& [begin, end] = trusted_[next_];
+      if (end <= from) continue;
+      const auto match = all_.Find(text_.substr(0, end), std::max(begin, from));
+      if (match) return match;
+    }
+    return std::nullopt;
+  }
+
+  const SpecialMatcher& all_;
+  const SpecialMatcher& user_defined_;
+  std::string_view text_;
+  std::span<const jinja::ByteRange> trusted_;
+  size_t next_ = 0;  // the first range that may hold another match
+  std::optional<SpecialMatch> anywhere_, inside_;
+  bool anywhere_done_ = false;
+};
+
 }  // namespace
 
 Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary)
@@ -18,31 +65,47 @@ Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary)
 
 Tokenizer::~Tokenizer() = default;
 
-Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text,
-                                               const EncodeOptions& options) const {
+template <typename Find>
+Status Tokenizer::EncodeBetween(std::string_view text, Find find, std::vector<TokenId>* out) const {
   if (text.size() > kMaxTextBytes) {
     return Status::InvalidArgument("the text is " + std::to_string(text.size()) +
                                    " bytes long; the limit is " + std::to_string(kMaxTextBytes));
   }
-  std::vector<TokenId> out;
-  if (options.add_special && vocabulary_->add_bos()) out.push_back(*vocabulary_->bos_id());
-  const SpecialMatcher& matcher = vocabulary_->matcher(options.parse_special);
   bool at_start = true;
   for (size_t pos = 0; pos < text.size();) {
-    const std::optional<SpecialMatch> match = matcher.Find(text, pos);
+    const std::optional<SpecialMatch> match = find(pos);
     const size_t end = match.has_value() ? match->begin : text.size();
     if (end > pos) {
       const PlainText plain = {text.substr(pos, end - pos), pos, at_start};
-      if (Status s = EncodePlain(plain, &out); !s.ok()) return s;
+      if (Status s = EncodePlain(plain, out); !s.ok()) return s;
     }
     pos = end;
     if (match.has_value()) {
-      out.push_back(match->id);
+      out->push_back(match->id);
       pos += match->num_bytes;
       at_start = IsSpecial(match->id);
     }
   }
+  return Status::Ok();
+}
+
+Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text,
+                                               const EncodeOptions& options) const {
+  std::vector<TokenId> out;
+  if (options.add_special && vocabulary_->add_bos()) out.push_back(*vocabulary_->bos_id());
+  const SpecialMatcher& matcher = vocabulary_->matcher(options.parse_special);
+  const auto find = [&](size_t from) { return matcher.Find(text, from); };
+  if (Status s = EncodeBetween(text, find, &out); !s.ok()) return s;
   if (options.add_special && vocabulary_->add_eos()) out.push_back(*vocabulary_->eos_id());
+  return out;
+}
+
+Result<std::vector<TokenId>> Tokenizer::EncodeTrusted(
+    std::string_view text, std::span<const jinja::ByteRange> trusted) const {
+  std::vector<TokenId> out;
+  TrustedMatcher matcher(*vocabulary_, text, trusted);
+  const auto find = [&](size_t from) { return matcher.Find(from); };
+  if (Status s = EncodeBetween(text, find, &out); !s.ok()) return s;
   return out;
 }
 

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "jinja/byte_range.h"
 #include "octavo/status.h"
 #include "octavo/types.h"
 
@@ -46,6 +47,12 @@ class Tokenizer {
   // this vocabulary has no token for. O(n log n) in the length of the text.
   Result<std::vector<TokenId>> Encode(std::string_view text,
                                       const EncodeOptions& options = {}) const;
+
+  // The ids of a text of mixed origin, without beginning and end tokens: control and unknown tokens
+  // are parsed where their whole spelling lies in one of the `trusted` ranges, and nowhere else.
+  // Everything else is as in one text. REQUIRES: the ranges are sorted, disjoint and not adjacent.
+  Result<std::vector<TokenId>> EncodeTrusted(std::string_view text,
+                                             std::span<const jinja::ByteRange> trusted) const;
 
   // The bytes of the tokens in a row (SentencePiece: without the space that Encode added in front).
   // With skip_special, tokens with IsSpecial give nothing. REQUIRES: every id is in range.
@@ -94,6 +101,10 @@ class Tokenizer {
   virtual int64_t extra_memory_bytes() const = 0;
 
  private:
+  // Encodes `text`, cut at the special tokens that find(from) gives one after the other.
+  template <typename Find>
+  Status EncodeBetween(std::string_view text, Find find, std::vector<TokenId>* out) const;
+
   std::unique_ptr<const Vocabulary> vocabulary_;
 };
 
