@@ -128,9 +128,9 @@ class EbnfParser {
   Result<NodeIndex> ReadElement(int32_t depth) {
     if (reader_.Peek() == '"') return ReadLiteral();
     if (reader_.Peek() == '[') {
-      Result<CharacterRanges> ranges = reader_.ReadClass();
+      const Result<CharacterRanges> ranges = reader_.ReadClass();
       if (!ranges.ok()) return ranges.status();
-      return tree_.AddClass(*std::move(ranges));
+      return tree_.AddClass(*ranges);
     }
     if (reader_.TakeIf('(')) {
       const Result<NodeIndex> body = ReadChoice(depth + 1);

@@ -41,6 +41,7 @@ class GrammarCache {
     bytes_ += bytes;
   }
 
+  bool Contains(const std::string& key) const { return by_key_.contains(key); }
   int64_t bytes() const { return bytes_; }
 
  private:

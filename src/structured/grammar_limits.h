@@ -11,17 +11,20 @@
 
 namespace octavo::structured {
 
-inline constexpr size_t kMaxSourceBytes = 128 << 10;  // of a schema, regex, grammar or all choices
-inline constexpr size_t kMaxPatternBytes = 4 << 10;   // of a pattern within a schema
-inline constexpr int32_t kMaxDepth = 32;              // of groups in a grammar or regex
-inline constexpr int32_t kMaxSchemaDepth = 64;        // of JSON values in a schema
-inline constexpr int32_t kMaxRules = 1000;            // of a grammar
-inline constexpr int32_t kMaxChoices = 4096;          // texts
-inline constexpr int32_t kMaxSchemas = 2000;          // schemas within a schema
-inline constexpr int32_t kMaxProperties = 256;        // of one object
-inline constexpr double kMaxNumberBound = 1e15;       // of minimum, maximum ... in a schema
-inline constexpr int64_t kMaxRepeat = 10000;          // of {n,m}, items, lengths
-inline constexpr int64_t kMaxExpansion = 200000;      // characters, every repeat written out
+inline constexpr size_t kMaxSourceBytes = 128 << 10;    // of a schema, regex, grammar, all choices
+inline constexpr size_t kMaxPatternBytes = 4 << 10;     // of a pattern within a schema
+inline constexpr int32_t kMaxDepth = 32;                // of groups in a grammar or regex
+inline constexpr int32_t kMaxSchemaDepth = 64;          // of JSON values in a schema
+inline constexpr int32_t kMaxRules = 500;               // of a grammar
+inline constexpr int32_t kMaxChoices = 1000;            // texts, or values of an enum
+inline constexpr int32_t kMaxSchemas = 2000;            // schemas within a schema
+inline constexpr int32_t kMaxProperties = 256;          // of one object
+inline constexpr int64_t kMaxCountedProperties = 1024;  // properties times their count
+inline constexpr double kMaxNumberBound = 1e15;         // of minimum, maximum ... in a schema
+inline constexpr int64_t kMaxRepeat = 10000;            // of {n,m}, items, lengths
+inline constexpr int64_t kMaxWideRepeat = 128;          // of {n,m} of a class that is not narrow
+inline constexpr uint32_t kMaxNarrowClass = 256;        // characters
+inline constexpr int64_t kMaxExpansion = 20000;         // elements, every repeat written out
 
 inline constexpr size_t kCompileStackBytes = size_t{64} << 20;
 

@@ -44,26 +44,22 @@ std::string RepeatSuffix(const GrammarNode& node) {
   return fmt::format("{{{},{}}}", node.min, node.max);
 }
 
-// What a JSON string holds without an escape.
-const CharacterRanges kUnescaped = {
-    {0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0xD7FF}, {0xE000, kMaxCharacter}};
-
+// What is left of a class in a JSON string, which holds some characters only as escapes.
 Status AppendPatternClass(const CharacterRanges& ranges, std::string* out) {
-  std::string unescaped;
-  for (const auto& [first, last] : ranges) {
-    for (const auto& [low, high] : kUnescaped) {
-      if (std::max(first, low) > std::min(last, high)) continue;
-      unescaped +=
-          fmt::format("\\u{{{:x}}}-\\u{{{:x}}}", std::max(first, low), std::min(last, high));
-    }
-  }
+  CharacterRanges escaped = Complement(ranges);
+  escaped.insert(escaped.end(), {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}});
+  const CharacterRanges unescaped = Complement(escaped);
   if (unescaped.empty()) {
     return Status::InvalidArgument(fmt::format(
         "U+{:04X} would have to be escaped in a JSON string, which a pattern cannot ask "
         "for",
         ranges.front().first));
   }
-  *out += '[' + unescaped + ']';
+  out->push_back('[');
+  for (const auto& [first, last] : unescaped) {
+    *out += fmt::format("\\u{{{:x}}}-\\u{{{:x}}}", first, last);
+  }
+  out->push_back(']');
   return Status::Ok();
 }
 
@@ -88,10 +84,13 @@ NodeIndex GrammarTree::AddLiteral(std::string text) {
   return Add(std::move(node));
 }
 
-NodeIndex GrammarTree::AddClass(std::vector<std::pair<uint32_t, uint32_t>> ranges) {
+NodeIndex GrammarTree::AddClass(const std::vector<std::pair<uint32_t, uint32_t>>& ranges) {
   GrammarNode node;
   node.kind = Kind::kClass;
-  node.ranges = std::move(ranges);
+  // Surrogates are no characters of UTF-8.
+  CharacterRanges others = Complement(ranges);
+  others.emplace_back(0xD800, 0xDFFF);
+  node.ranges = Complement(others);
   return Add(std::move(node));
 }
 
@@ -141,6 +140,7 @@ int32_t GrammarTree::RuleNamed(std::string_view name) {
 Status GrammarTree::Check(int32_t root) const {
   if (Status status = CheckDefined(); !status.ok()) return status;
   if (Status status = CheckExpansion(); !status.ok()) return status;
+  if (Status status = CheckWideRepeats(); !status.ok()) return status;
   if (Status status = CheckLeftRecursion(); !status.ok()) return status;
   return CheckEnds(root);
 }
@@ -163,8 +163,7 @@ Status GrammarTree::CheckExpansion() const {
   std::vector<int64_t> costs(nodes_.size());
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const GrammarNode& node = nodes_[i];
-    int64_t cost = std::max<int64_t>(1, static_cast<int64_t>(node.literal.size()));
-    if (!node.children.empty()) cost = 0;
+    int64_t cost = node.children.empty() ? 1 : 0;
     for (const NodeIndex child : node.children) cost = SaturatingAdd(cost, costs[Index(child)]);
     if (node.kind == Kind::kRepeat) {
       cost = SaturatingProduct(cost, std::max<int64_t>({1, node.min, node.max}));
@@ -175,20 +174,36 @@ Status GrammarTree::CheckExpansion() const {
   for (const GrammarRule& rule : rules_) total = SaturatingAdd(total, costs[Index(rule.body)]);
   if (total <= kMaxExpansion) return Status::Ok();
   return Status::InvalidArgument(
-      fmt::format("the grammar has more than {} characters with its repeats written out; lower the "
+      fmt::format("the grammar has more than {} elements with its repeats written out; lower the "
                   "counts of its repeats",
                   kMaxExpansion));
 }
 
-std::vector<bool> GrammarTree::NullableNodes() const {
-  std::vector<bool> nullable(nodes_.size(), false);
-  const auto is_nullable = [&](const GrammarNode& node) {
-    const auto of = [&](NodeIndex child) { return static_cast<bool>(nullable[Index(child)]); };
+// The nodes that have a property: some by themselves, others through their children.
+template <typename Has>
+std::vector<bool> GrammarTree::NodesWith(const Has& has) const {
+  std::vector<bool> result(nodes_.size(), false);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (result[i] ||
+          !has(nodes_[i], [&](NodeIndex child) { return bool{result[Index(child)]}; })) {
+        continue;
+      }
+      result[i] = true;
+      changed = true;
+    }
+  }
+  return result;
+}
+
+std::vector<bool> GrammarTree::NodesThatCan(bool be_empty) const {
+  return NodesWith([this, be_empty](const GrammarNode& node, const auto& of) {
     switch (node.kind) {
       case Kind::kLiteral:
-        return node.literal.empty();
+        return !be_empty || node.literal.empty();
       case Kind::kClass:
-        return false;
+        return !be_empty;
       case Kind::kRule:
         return of(rules_[Index(node.rule)].body);
       case Kind::kSequence:
@@ -199,16 +214,28 @@ std::vector<bool> GrammarTree::NullableNodes() const {
         return node.min == 0 || of(node.children.front());
     }
     return false;
-  };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (nullable[i] || !is_nullable(nodes_[i])) continue;
-      nullable[i] = true;
-      changed = true;
-    }
+  });
+}
+
+// A counted repeat of nearly any character makes each mask slow: the library then looks at each
+// token anew.
+Status GrammarTree::CheckWideRepeats() const {
+  const std::vector<bool> wide = NodesWith([this](const GrammarNode& node, const auto& of) {
+    if (node.kind == Kind::kRule) return of(rules_[Index(node.rule)].body);
+    uint32_t num_characters = 0;
+    for (const auto& [first, last] : node.ranges) num_characters += last - first + 1;
+    return num_characters > kMaxNarrowClass || std::ranges::any_of(node.children, of);
+  });
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const GrammarNode& node = nodes_[i];
+    const int64_t count = std::max(node.min, node.max);
+    if (node.kind != Kind::kRepeat || !wide[i] || count <= kMaxWideRepeat) continue;
+    return Status::InvalidArgument(fmt::format(
+        "a repeat has count {}, but must have at most {} where it holds a class of more "
+        "than {} characters",
+        count, kMaxWideRepeat, kMaxNarrowClass));
   }
-  return nullable;
+  return Status::Ok();
 }
 
 void GrammarTree::AppendLeftRules(NodeIndex index, const std::vector<bool>& nullable,
@@ -224,7 +251,7 @@ void GrammarTree::AppendLeftRules(NodeIndex index, const std::vector<bool>& null
 // Depth first over "may begin with", without recursion; a rule met while it is open begins with
 // itself.
 Status GrammarTree::CheckLeftRecursion() const {
-  const std::vector<bool> nullable = NullableNodes();
+  const std::vector<bool> nullable = NodesThatCan(/*be_empty=*/true);
   std::vector<std::vector<int32_t>> left(rules_.size());
   for (size_t rule = 0; rule < rules_.size(); ++rule) {
     AppendLeftRules(rules_[rule].body, nullable, &left[rule]);
@@ -263,32 +290,7 @@ Status GrammarTree::CheckLeftRecursion() const {
 
 // A rule ends if some text of finite length matches it.
 Status GrammarTree::CheckEnds(int32_t root) const {
-  std::vector<bool> ends(nodes_.size(), false);
-  const auto node_ends = [&](const GrammarNode& node) {
-    const auto of = [&](NodeIndex child) { return static_cast<bool>(ends[Index(child)]); };
-    switch (node.kind) {
-      case Kind::kLiteral:
-      case Kind::kClass:
-        return true;
-      case Kind::kRule:
-        return of(rules_[Index(node.rule)].body);
-      case Kind::kSequence:
-        return std::ranges::all_of(node.children, of);
-      case Kind::kChoice:
-        return std::ranges::any_of(node.children, of);
-      case Kind::kRepeat:
-        return node.min == 0 || of(node.children.front());
-    }
-    return false;
-  };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (ends[i] || !node_ends(nodes_[i])) continue;
-      ends[i] = true;
-      changed = true;
-    }
-  }
+  const std::vector<bool> ends = NodesThatCan(/*be_empty=*/false);
   const std::vector<bool> reachable = ReachableRules(root);
   for (size_t rule = 0; rule < rules_.size(); ++rule) {
     if (!reachable[rule] || ends[Index(rules_[rule].body)]) continue;
@@ -378,7 +380,7 @@ void GrammarTree::PrintNode(NodeIndex index, const std::vector<std::string>& nam
     case Kind::kClass:
       *out += '[';
       for (const auto& [first, last] : node.ranges) {
-        fmt::format_to(std::back_inserter(*out), "\\U{:08x}-\\U{:08x}", first, last);
+        *out += fmt::format("\\U{:08x}-\\U{:08x}", first, last);
       }
       *out += ']';
       return;

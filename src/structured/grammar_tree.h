@@ -42,7 +42,7 @@ class GrammarTree {
  public:
   NodeIndex AddLiteral(std::string text);
   // REQUIRES: ranges is not empty.
-  NodeIndex AddClass(std::vector<std::pair<uint32_t, uint32_t>> ranges);
+  NodeIndex AddClass(const std::vector<std::pair<uint32_t, uint32_t>>& ranges);
   NodeIndex AddRuleReference(int32_t rule);
   // The child itself, if there is one only.
   NodeIndex AddSequence(std::vector<NodeIndex> children);
@@ -56,7 +56,7 @@ class GrammarTree {
   const std::vector<GrammarNode>& nodes() const { return nodes_; }
 
   // Every rule is defined; no rule can begin with itself; the rule `root` and all that it needs can
-  // end; written out, the grammar has at most kMaxExpansion characters.
+  // end; written out, the grammar has at most kMaxExpansion elements.
   Status Check(int32_t root) const;
 
   // The rules that `root` needs, `root` as the rule "root".
@@ -69,9 +69,13 @@ class GrammarTree {
   NodeIndex Add(GrammarNode node);
   Status CheckDefined() const;
   Status CheckExpansion() const;
+  Status CheckWideRepeats() const;
   Status CheckLeftRecursion() const;
   Status CheckEnds(int32_t root) const;
-  std::vector<bool> NullableNodes() const;
+  template <typename Has>
+  std::vector<bool> NodesWith(const Has& has) const;
+  // The nodes that some text matches: the empty one, or any of finite length.
+  std::vector<bool> NodesThatCan(bool be_empty) const;
   // The rules that the text of `node` may begin with.
   void AppendLeftRules(NodeIndex node, const std::vector<bool>& nullable,
                        std::vector<int32_t>* rules) const;

@@ -84,15 +84,15 @@ class RegexParser {
     const uint32_t c = reader_.Peek();
     if (c == '(') return ReadGroup(depth);
     if (c == '[') {
-      Result<CharacterRanges> read = reader_.ReadClass();
+      const Result<CharacterRanges> read = reader_.ReadClass();
       if (!read.ok()) return read.status();
-      return tree_.AddClass(*std::move(read));
+      return tree_.AddClass(*read);
     }
     if (c == '.') {
       reader_.Skip();
       return tree_.AddClass(Complement({{'\n', '\n'}}));
     }
-    if (reader_.ReadShorthand(&ranges)) return tree_.AddClass(std::move(ranges));
+    if (reader_.ReadShorthand(&ranges)) return tree_.AddClass(ranges);
     std::string literal;
     if (c == '\\') {
       const Result<uint32_t> escaped = reader_.ReadEscape();

@@ -56,7 +56,7 @@ Result<value> SchemaReader::Read() {
 
 Result<SchemaReader::NodeId> SchemaReader::ReadSchema(const value& schema,
                                                       const std::string& place) {
-  if (nodes_.size() >= Index(kMaxSchemas)) {
+  if (++num_schemas_ > kMaxSchemas) {
     return Error(place, fmt::format("it holds more than {} schemas, the most", kMaxSchemas));
   }
   static const Object kAnything;
@@ -356,7 +356,23 @@ Status SchemaReader::ReadObjectKeywords(Reading& reading) {
     return status;
   }
   if (Status status = ReadProperties(reading); !status.ok()) return status;
+  if (Status status = CheckCountedProperties(reading); !status.ok()) return status;
   return ReadOtherProperties(reading);
+}
+
+// The library writes out which of the named properties may still come for each count.
+Status SchemaReader::CheckCountedProperties(const Reading& reading) {
+  const value* properties = reading.canonical.if_contains("properties");
+  if (properties == nullptr) return Status::Ok();
+  const auto num = static_cast<int64_t>(properties->get_object().size());
+  for (const std::string_view keyword : {"minProperties", "maxProperties"}) {
+    const value* count = reading.canonical.if_contains(keyword);
+    if (count == nullptr || num * count->get_int64() <= kMaxCountedProperties) continue;
+    return Error(reading.place,
+                 fmt::format("{} is {} beside {} properties, but the product must be at most {}",
+                             keyword, count->get_int64(), num, kMaxCountedProperties));
+  }
+  return Status::Ok();
 }
 
 Status SchemaReader::ReadProperties(Reading& reading) {

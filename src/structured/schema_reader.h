@@ -62,6 +62,7 @@ class SchemaReader {
   Status ReadStringKeywords(Reading& reading);
   Status ReadArrayKeywords(Reading& reading);
   Status ReadObjectKeywords(Reading& reading);
+  static Status CheckCountedProperties(const Reading& reading);
   Status ReadProperties(Reading& reading);
   Status ReadOtherProperties(Reading& reading);
 
@@ -77,6 +78,7 @@ class SchemaReader {
   Status CheckEnds() const;
 
   const boost::json::value& root_;
+  int32_t num_schemas_ = 0;
   std::vector<Node> nodes_;
   std::vector<Target> targets_;
   std::unordered_map<const boost::json::value*, int32_t> target_ids_;

@@ -25,6 +25,7 @@ class TokenBitmask {
   std::span<uint32_t> words() { return words_; }
   int32_t vocab_size() const { return vocab_size_; }
   bool allows(TokenId id) const { return (words_[Word(id)] >> (id % 32) & 1) != 0; }
+  void ForbidAll() { std::ranges::fill(words_, 0u); }
   void Forbid(TokenId id) { words_[Word(id)] &= ~(uint32_t{1} << (id % 32)); }
 
   // What is not allowed becomes -inf in `logits` [vocab_size].
