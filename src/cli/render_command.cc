@@ -23,7 +23,7 @@ model is read, and there are no token ids; with both, the tokens are the model's
 
 Examples:
   echo '[{"role": "user", "content": "Hi"}]' | octavo render --messages -
-  octavo render --chat-template qwen.jinja --messages chat.json --kwargs '{"enable_thinking": false}'
+  octavo render --chat-template q.jinja --messages chat.json --kwargs '{"enable_thinking": false}'
   octavo render -m model.gguf --messages chat.json --json | jq .token_ids
 )";
 

@@ -145,7 +145,7 @@ Value Interpreter::EvaluateItem(const Expr& expr) {
   for (size_t i = 0; i < 3; ++i) {
     if (!index.children[i]) continue;
     parts[i] = Evaluate(*index.children[i]);
-    if (parts[i].is_undefined()) return Value::Undefined("slice indices must be integers");
+    if (parts[i].is_undefined()) return FailUndefined(execution_, parts[i]);
   }
   execution_.set_line(expr.line);
   return ApplySlice(execution_, object, parts[0], parts[1], parts[2]);

@@ -34,11 +34,13 @@ class ExpressionParser {
     bool with_namespace = false;
     std::string_view end_name = {};
   };
+  // Of the parser's functions: a parenthesis takes four.
+  static constexpr int32_t kMaxNesting = 600;
   // Bounds the nesting while it lives.
   class Nesting {
    public:
     explicit Nesting(ExpressionParser& parser) : parser_(parser) {
-      if (++parser_.nesting_ > kMaxTreeDepth) parser_.Fail("nested too deep");
+      if (++parser_.nesting_ > kMaxNesting) parser_.Fail("nested too deep");
     }
     ~Nesting() { --parser_.nesting_; }
     Nesting(const Nesting&) = delete;

@@ -66,14 +66,14 @@ Value ApplySlice(Execution& execution, const Value& value, const Value& start, c
   const bool is_list = value.is(Kind::kSequence) &&
                        value.sequence().type <= SequenceType::kRange;  // list, tuple, range
   if (!value.is_string() && !is_list) {
-    return Value::Undefined(fmt::format("'{} object' cannot be sliced", TypeName(value)));
+    return Fail(execution, fmt::format("'{}' object cannot be sliced", TypeName(value)));
   }
   const std::optional<SliceRange> range = Indices(start, stop, step, Length(value).value_or(0));
   if (!range) {
     if (step.is_integer() && step.as_int() == 0) {
       return Fail(execution, "slice step cannot be zero");
     }
-    return Value::Undefined("slice indices must be integers");
+    return Fail(execution, "slice indices must be integers or None");
   }
   if (value.is_string()) return SliceString(execution, value.string(), *range);
   std::vector<Value> items;

@@ -238,7 +238,8 @@ TEST(ChatTemplateTest, ArgumentsOfToolCallsBecomeObjects) {
 
 TEST(ChatTemplateTest, PartsBecomeOneTextUnlessTheTemplateWalksThroughThem) {
   const auto input = Input(
-      R"([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])");
+      R"([{"role": "user", "content": [{"type": "text", "text": "a"},
+                                      {"type": "text", "text": "b"}]}])");
   EXPECT_EQ(*Rendered("{{ messages[0].content }}", input), "a\nb");
   EXPECT_EQ(*Rendered("{% for m in messages %}{% for p in m['content'] %}[{{ p.text }}]{% endfor %}"
                       "{% endfor %}",

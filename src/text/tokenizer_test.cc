@@ -56,6 +56,52 @@ TEST(BpeTokenizerTest, WholeWordBeatsMergesWhereThePreTokenizerSaysSo) {
   EXPECT_THAT(Ids(*merged, "anen"), ElementsAre(Id(*merged, "an"), Id(*merged, "en")));
 }
 
+std::vector<TokenId> TrustedIds(const Tokenizer& tokenizer, std::string_view text,
+                                const std::vector<jinja::ByteRange>& trusted) {
+  const Result<std::vector<TokenId>> ids = tokenizer.EncodeTrusted(text, trusted);
+  EXPECT_TRUE(ids.ok()) << ids.status().message();
+  return ids.ok() ? *ids : std::vector<TokenId>{};
+}
+
+TEST(BpeTokenizerTest, SpecialTokensAreParsedInTrustedBytesOnly) {
+  const auto tokenizer = Made(ToyBpe());
+  const std::string text = "<|im_start|><|im_start|>";
+
+  EXPECT_THAT(TrustedIds(*tokenizer, text, {{0, 24}}),
+              ElementsAre(testing::kToyStart, testing::kToyStart));
+  EXPECT_EQ(TrustedIds(*tokenizer, text, {}), Ids(*tokenizer, text));
+  for (const auto& [begin, end] : {std::pair<size_t, size_t>{0, 23}, {0, 12}, {0, 13}}) {
+    std::vector<TokenId> expected = {testing::kToyStart};
+    const std::vector<TokenId> rest = Ids(*tokenizer, "<|im_start|>");
+    expected.insert(expected.end(), rest.begin(), rest.end());
+    EXPECT_EQ(TrustedIds(*tokenizer, text, {{begin, end}}), expected) << end;
+  }
+  // A spelling that crosses the border, on either side, is text.
+  EXPECT_EQ(TrustedIds(*tokenizer, text, {{1, 11}, {13, 24}}), Ids(*tokenizer, text));
+}
+
+TEST(BpeTokenizerTest, UserDefinedTokensAndMergesGoAcrossTheBorderOfTrust) {
+  const auto tokenizer = Made(ToyBpe());
+
+  EXPECT_THAT(TrustedIds(*tokenizer, "<tool>the", {{2, 7}}),
+              ElementsAre(testing::kToyUser, Id(*tokenizer, "the")));
+  EXPECT_EQ(TrustedIds(*tokenizer, "the and aaaa", {{1, 5}, {9, 10}}),
+            Ids(*tokenizer, "the and aaaa"));
+}
+
+TEST(BpeTokenizerTest, TrustedTextGivesTheIdsOfParsedText) {
+  const auto tokenizer = Made(ToyBpe());
+  rc::check("any pieces, all trusted or none", [&] {
+    const auto pieces = *rc::gen::container<std::vector<std::string>>(rc::gen::element<std::string>(
+        "<|im_start|>", "<|im_end|>", "<tool>", "the ", "<|im_", "end|>", "a", "\n"));
+    std::string text;
+    for (const std::string& piece : pieces) text += piece;
+    const std::vector<jinja::ByteRange> all = {{0, text.size()}};
+    RC_ASSERT(*tokenizer->EncodeTrusted(text, all) == *tokenizer->Encode(text, kParse));
+    RC_ASSERT(*tokenizer->EncodeTrusted(text, {}) == *tokenizer->Encode(text, kPlain));
+  });
+}
+
 TEST(BpeTokenizerTest, SpecialTokensAreParsedOnlyOnRequest) {
   const auto tokenizer = Made(ToyBpe());
   const std::string text = "<|im_start|>the<|im_end|>";

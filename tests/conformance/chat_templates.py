@@ -1,6 +1,6 @@
 """Chat templates: `octavo render` against Python's jinja2 with Hugging Face's settings, byte for byte.
 
-Every *.jinja in templates/ beside this file, and in the folder that OCTAVO_CHAT_TEMPLATES names (or
+Every line of templates/expressions.txt, and every *.jinja in templates/ beside this file and in the folder that OCTAVO_CHAT_TEMPLATES names (or
 ../shared/data/chat-templates beside the repository, if that exists), is rendered over many conversations. Where jinja2
 refuses, octavo must refuse. Needs jinja2 (Debian's python3-jinja2); exit code 77 means skipped.
 """
@@ -124,7 +124,26 @@ def difference(template, name, case):
     return f"{where}: at {at} octavo {text[start:at + 60]!r}, jinja2 {expected[start:at + 60]!r}"
 
 
+def expressions():
+    """The templates of expressions.txt."""
+    lines = (HERE / "templates/expressions.txt").read_text(encoding="utf-8").split("\n")
+    return [line.replace("⏎", "\n") for line in lines if line and not line.startswith("# ")]
+
+
 class ChatTemplates(unittest.TestCase):
+    def test_expressions(self):
+        case = json.loads((HERE / "templates/expressions.json").read_text(encoding="utf-8"))
+        problems = []
+        with tempfile.TemporaryDirectory() as folder:
+            template = pathlib.Path(folder) / "expression.jinja"
+            for source in expressions():
+                template.write_text(source, encoding="utf-8")
+                problem = difference(template, repr(source), case)
+                if problem:
+                    problems.append(problem)
+        print(f"{len(expressions())} expressions")
+        self.assertEqual(problems, [], "\n".join([f"{len(problems)} differences:", *problems]))
+
     def check_folder(self, folder):
         templates = sorted(folder.glob("*.jinja"))
         self.assertTrue(templates, f"no templates in {folder}")
