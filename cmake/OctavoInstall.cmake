@@ -29,7 +29,7 @@ else()
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
   target_link_libraries(octavo_octavo INTERFACE octavo_engine)
 
-  set(OCTAVO_LIBRARY_LAYERS tensor formats jinja text quant kernels kvstore model engine)
+  set(OCTAVO_LIBRARY_LAYERS tensor formats jinja text structured xgrammar quant kernels kvstore model engine)
   list(TRANSFORM OCTAVO_LIBRARY_LAYERS PREPEND octavo_)
   install(TARGETS octavo_octavo ${OCTAVO_LIBRARY_LAYERS} EXPORT octavo-targets
     ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}/octavo" COMPONENT octavo)

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "octavo/status.h"
+#include "octavo/structured_outputs.h"
 #include "octavo/types.h"
 
 namespace octavo {
@@ -34,6 +35,7 @@ struct SamplingParams {
   float frequency_penalty = 0.0f;                     // [-2, 2]; over output
   std::vector<std::pair<TokenId, float>> logit_bias;  // added to the logits; each in [-100, 100]
   std::vector<TokenId> allowed_token_ids;             // empty = all
+  std::optional<StructuredOutputs> structured_outputs;
 
   // When it ends.
   // At most 64 non-empty strings of valid UTF-8, found across token borders; needs detokenize.

@@ -42,6 +42,7 @@ class RunCommand : public Command {
     app.add_flag("--json", json_, "Print one JSON object at the end instead of text as it comes");
     sampling_.AddTo(app);
     sampling_.AddCompletionsTo(app);
+    sampling_.AddStructureTo(app);
     AddNumber(
         app, "--beam-width", beam_width_,
         "Search for the N likeliest continuations instead of sampling, listed best first; only "

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "cli/option_values.h"
@@ -19,6 +21,14 @@ std::pair<TokenId, float> LogitBiasOrError(const std::string& text) {
           NumberOrError<float>("--logit-bias", view.substr(equals + 1))};
 }
 
+// All of a file.
+std::string FileOrError(const std::string& option, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file) throw CLI::ValidationError(option, "cannot read '" + path + "'");
+  return text;
+}
+
 }  // namespace
 
 void SamplingFlags::AddTo(CLI::App& app) {
@@ -28,6 +38,40 @@ void SamplingFlags::AddTo(CLI::App& app) {
 
 void SamplingFlags::AddCompletionsTo(CLI::App& app) {
   AddNumber(app, "-n", params_.n, "Completions of the prompt, 1 to 128 (default 1)");
+}
+
+StructuredOutputs& SamplingFlags::structure() {
+  if (!params_.structured_outputs) params_.structured_outputs.emplace();
+  return *params_.structured_outputs;
+}
+
+void SamplingFlags::AddStructureTo(CLI::App& app) {
+  app.option_defaults()->group("Structured output (what the answer must look like; one of these)");
+  app.add_flag_callback(
+      "--json-object", [this] { structure().json_object = true; }, "A JSON object");
+  app.add_option_function<std::string>(
+         "--json-schema",
+         [this](const std::string& text) {
+           const size_t first = text.find_first_not_of(" \t\r\n");
+           const bool is_text = first != std::string::npos && text[first] == '{';
+           structure().json = is_text ? text : FileOrError("--json-schema", text);
+         },
+         "JSON that matches this schema: a file, or the schema itself, which begins with {")
+      ->type_name("FILE|TEXT");
+  app.add_option_function<std::string>(
+         "--regex", [this](const std::string& text) { structure().regex = text; },
+         "Text that this regular expression matches as a whole")
+      ->type_name("REGEX");
+  app.add_option_function<std::vector<std::string>>(
+         "--choice", [this](const std::vector<std::string>& texts) { structure().choice = texts; },
+         "One of these texts; repeatable")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+  app.add_option_function<std::string>(
+         "--grammar",
+         [this](const std::string& path) { structure().grammar = FileOrError("--grammar", path); },
+         "A sentence of the rule 'root' of this file's EBNF")
+      ->type_name("FILE");
 }
 
 void SamplingFlags::AddChoosing(CLI::App& app) {

@@ -18,10 +18,13 @@ class SamplingFlags {
   void AddTo(CLI::App& app);
   // -n, for commands that show more than one completion.
   void AddCompletionsTo(CLI::App& app);
+  // What the answer must look like, for commands that give one answer.
+  void AddStructureTo(CLI::App& app);
 
   const SamplingParams& params() const { return params_; }
 
  private:
+  StructuredOutputs& structure();
   void AddChoosing(CLI::App& app);
   void AddEnding(CLI::App& app);
 

@@ -49,9 +49,13 @@ Status CheckPromptAndParams(const CompletionContext& context, std::span<const To
 }
 
 Completion::Completion(const CompletionContext& context, const SamplingParams& params,
-                       uint64_t seed, int32_t index, std::span<const TokenId> prompt)
-    : reports_logprobs_(params.logprobs.has_value()),
+                       uint64_t seed, int32_t index, std::span<const TokenId> prompt,
+                       const std::shared_ptr<const structured::CompiledGrammar>& grammar)
+    : eos_token_ids_(context.eos_token_ids),
+      ignore_eos_(params.ignore_eos),
+      reports_logprobs_(params.logprobs.has_value()),
       detokenize_(params.detokenize),
+      row_ops_(context.row_ops),
       sampler_(params, MakeSamplerContext(context, seed, index)),
       stop_checker_(params, context.eos_token_ids,
                     MaxOutputTokens(params.max_tokens, context.max_model_len,
@@ -62,6 +66,10 @@ Completion::Completion(const CompletionContext& context, const SamplingParams& p
                          text::DetokenizeOptions{.skip_special = params.skip_special_tokens,
                                                  .at_text_start = false});
   }
+  if (grammar != nullptr) {
+    structure_.emplace(Structure{structured::GrammarMatcher(grammar),
+                                 structured::TokenBitmask(context.vocab_size)});
+  }
   sampler_.AddPrompt(prompt);
   output_.index = index;
   output_.token_ids.reserve(static_cast<size_t>(MaxOutputTokens(
@@ -70,11 +78,20 @@ Completion::Completion(const CompletionContext& context, const SamplingParams& p
 
 Completion::Step Completion::Advance(std::span<float> logits, int64_t position, RequestSink& sink) {
   TokenLogprobs logprobs;
+  const bool is_finite =
+      !structure_ ||
+      row_ops_->argmax_finite(logits.data(), static_cast<int64_t>(logits.size())) >= 0;
   const std::optional<TokenId> token =
-      sampler_.Sample(logits, position, reports_logprobs_ ? &logprobs : nullptr);
+      sampler_.Sample(logits, position, reports_logprobs_ ? &logprobs : nullptr, NextMask());
   if (!token) {
-    End(FinishReason::kError, sink);
-    return {std::nullopt, FinishReason::kError};
+    const bool is_whole = structure_ && is_finite && structure_->matcher.IsCompleted();
+    const FinishReason reason = is_whole ? FinishReason::kStop : FinishReason::kError;
+    End(reason, sink);
+    return {std::nullopt, reason};
+  }
+  if (structure_) {
+    const bool accepted = structure_->matcher.Accept(*token);
+    OCTAVO_CHECK(accepted, "a token that the mask allows is accepted");
   }
   const FinishReason expected = stop_checker_.FinishReasonOf(*token);
   std::string piece;
@@ -99,6 +116,17 @@ Completion::Step Completion::Advance(std::span<float> logits, int64_t position, 
 }
 
 void Completion::End(FinishReason reason, RequestSink& sink) {
+// Which tokens may come next; null: all. With ignore_eos the output goes on as long as anything else
+// may come.
+const structured::TokenBitmask* Completion::NextMask() {
+  if (!structure_) return nullptr;
+  if (!structure_->matcher.FillMask(&structure_->mask)) structure_->mask.ForbidAll();
+  if (ignore_eos_) {
+    for (const TokenId id : eos_token_ids_) structure_->mask.Forbid(id);
+  }
+  return &structure_->mask;
+}
+
   const std::string tail = detokenize_ ? detokenizer_->Flush() : std::string();
   const std::string_view text = stop_checker_.Flush(tail);
   output_.text += text;

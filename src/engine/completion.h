@@ -9,6 +9,7 @@
 //             reason, or by End.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,8 @@
 #include "engine/sampling/stop_checker.h"
 #include "octavo/request_output.h"
 #include "octavo/sampling_params.h"
+#include "structured/grammar_matcher.h"
+#include "structured/token_bitmask.h"
 #include "text/incremental_detokenizer.h"
 #include "text/tokenizer.h"
 
@@ -49,15 +52,19 @@ int32_t MaxOutputTokens(std::optional<int32_t> max_tokens, int32_t max_model_len
 
 class Completion {
  public:
-  // REQUIRES: CheckPromptAndParams is OK.
+  // REQUIRES: CheckPromptAndParams is OK; `grammar` is that of params.structured_outputs, null
+  // without.
   Completion(const CompletionContext& context, const SamplingParams& params, uint64_t seed,
-             int32_t index, std::span<const TokenId> prompt);
+             int32_t index, std::span<const TokenId> prompt,
+             const std::shared_ptr<const structured::CompiledGrammar>& grammar = nullptr);
 
   struct Step {
-    std::optional<TokenId> token;  // nothing: the logits are not finite
+    std::optional<TokenId> token;  // nothing: the completion has ended without one
     FinishReason finish_reason = FinishReason::kNone;
   };
-  // Chooses the token at `position` from `logits` [vocab_size], which it overwrites.
+  // Chooses the token at `position` from `logits` [vocab_size], which it overwrites. Ends with kStop
+  // and without a token if the output is a whole one and nothing may follow it, and with kError if
+  // the logits are not finite or nothing may be chosen.
   Step Advance(std::span<float> logits, int64_t position, RequestSink& sink);
   // Ends the completion without another token: what is held back belongs to the text after all.
   void End(FinishReason reason, RequestSink& sink);
@@ -66,8 +73,20 @@ class Completion {
   CompletionOutput TakeOutput() { return std::move(output_); }
 
  private:
+  // Where a completion with structured outputs stands.
+  struct Structure {
+    structured::GrammarMatcher matcher;
+    structured::TokenBitmask mask;  // of the next token
+  };
+
+  const structured::TokenBitmask* NextMask();
+
+  std::span<const TokenId> eos_token_ids_;
+  bool ignore_eos_;
   bool reports_logprobs_;
   bool detokenize_;
+  const kernels::RowOpKernels* row_ops_;
+  std::optional<Structure> structure_;  // absent without structured outputs
   Sampler sampler_;
   StopChecker stop_checker_;
   std::optional<text::IncrementalDetokenizer> detokenizer_;  // absent without detokenize

@@ -100,6 +100,9 @@ EngineCore::~EngineCore() = default;
 Status EngineCore::Check(const Request& request) const {
   if (request.beam_search) {
     if (Status status = CheckBeamSearch(*request.beam_search); !status.ok()) return status;
+    if (request.params.structured_outputs) {
+      return Status::InvalidArgument("a beam search cannot have structured outputs");
+    }
   }
   if (Status status = CheckPromptAndParams(context_, request.prompt_token_ids, request.params);
       !status.ok()) {
@@ -165,7 +168,7 @@ void EngineCore::EnsureCompletions(RequestState& request) const {
   }
   for (int32_t index = 0; index < params.n; ++index) {
     request.completions.emplace_back(context_, params, request.seed, index,
-                                     request.request.prompt_token_ids);
+                                     request.request.prompt_token_ids, request.grammar);
   }
 }
 

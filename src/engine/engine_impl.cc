@@ -283,12 +283,35 @@ void EngineImpl::StartCore(const EngineOptions& options) {
 }
 
 Result<std::unique_ptr<RequestStream>> EngineImpl::Submit(Request request,
+Result<std::shared_ptr<const structured::CompiledGrammar>> EngineImpl::CompileGrammar(
+    const Request& request) {
+  const SamplingParams& params = request.params;
+  if (!params.structured_outputs) return std::shared_ptr<const structured::CompiledGrammar>();
+  std::call_once(grammar_compiler_once_,
+                 [this] { grammar_compiler_.emplace(*tokenizer_, eos_token_ids_); });
+  Result<std::shared_ptr<const structured::CompiledGrammar>> grammar =
+      grammar_compiler_->Compile(*params.structured_outputs);
+  if (!grammar.ok() || params.allowed_token_ids.empty()) return grammar;
+  structured::GrammarMatcher matcher(*grammar);
+  structured::TokenBitmask mask(config_.vocab_size);
+  const bool may_begin =
+      matcher.FillMask(&mask) &&
+      std::ranges::any_of(params.allowed_token_ids, [&](TokenId id) { return mask.allows(id); });
+  if (may_begin) return grammar;
+  return Status::InvalidArgument(
+      "no token of allowed_token_ids can begin an output that structured_outputs asks for");
+}
+
                                                           UpdateCallback on_update) {
   if (Status status = core_->Check(request); !status.ok()) return status;
   const base::ScopedFloatMode float_mode;  // for what the samplers derive from the parameters
+  Result<std::shared_ptr<const structured::CompiledGrammar>> grammar = CompileGrammar(request);
+  if (!grammar.ok()) return grammar.status();
   const uint64_t seed = request.params.seed ? *request.params.seed : DrawSeed();
   auto state = std::make_shared<StreamState>(std::move(on_update));
-  const RequestId id = loop_->Submit(core_->Prepare(std::move(request), seed, state));
+  std::unique_ptr<RequestState> prepared = core_->Prepare(std::move(request), seed, state);
+  prepared->grammar = *std::move(grammar);
+  const RequestId id = loop_->Submit(std::move(prepared));
   return std::unique_ptr<RequestStream>(std::make_unique<Stream>(*loop_, id, std::move(state)));
 }
 

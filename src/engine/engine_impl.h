@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +26,7 @@
 #include "kvstore/kv_store.h"
 #include "model/model.h"
 #include "octavo/engine.h"
+#include "structured/grammar_compiler.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -71,6 +73,8 @@ class EngineImpl : public Engine {
   void FillInfo(const EngineOptions& options, const kernels::KernelTable& kernels);
   kvcache::RootKey RootOf(const EngineOptions& options) const;
 
+  // The grammar of a request's structured outputs; null without.
+  Result<std::shared_ptr<const structured::CompiledGrammar>> CompileGrammar(const Request& request);
   base::MemoryLedger ledger_;
   formats::GgufFile file_;
   model::ModelConfig config_;
@@ -79,6 +83,8 @@ class EngineImpl : public Engine {
   Status chat_template_status_;
   std::vector<TokenId> eos_token_ids_;
   EnginePlan plan_;
+  std::once_flag grammar_compiler_once_;
+  std::optional<structured::GrammarCompiler> grammar_compiler_;  // made when first asked for
   int32_t max_rows_ = 0;
   std::unique_ptr<base::ThreadPool> threads_;
   std::unique_ptr<model::Model> model_;

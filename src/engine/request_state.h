@@ -62,6 +62,8 @@ struct RequestState {
   std::shared_ptr<RequestSink> sink;
   uint64_t abort_epoch = 0;
 
+  // Of its structured outputs; null without.
+  std::shared_ptr<const structured::CompiledGrammar> grammar;
   std::vector<Completion> completions;  // [n]; empty for a beam search
   // Of the prompt's log-probabilities, or of a beam's candidates; absent if neither is wanted.
   std::optional<LogprobReporter> reporter;

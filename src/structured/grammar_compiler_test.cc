@@ -250,6 +250,23 @@ TEST_F(GrammarCompilerTest, OnlyTheEndMayFollowAWholeText) {
   EXPECT_TRUE(matcher.IsTerminated());
 }
 
+// The readings of such a text grow with the cube of its length.
+TEST_F(GrammarCompilerTest, AnAmbiguousOutputEndsBeforeItCostsTooMuch) {
+  StructuredOutputs outputs;
+  outputs.grammar = "root ::= s \"!\"\ns ::= \"a\" | \"a\" s | \"a\" s s | \"a\" s s s";
+  GrammarMatcher matcher(MustCompile(outputs));
+  TokenBitmask mask(tokenizer_->vocab_size());
+  const TokenId a = text::testing::kToyFirstByte + 'a';
+  int num_tokens = 0;
+  while (num_tokens < 5000 && matcher.FillMask(&mask)) {
+    ASSERT_TRUE(mask.allows(a));
+    ASSERT_TRUE(matcher.Accept(a));
+    ++num_tokens;
+  }
+  EXPECT_GT(num_tokens, 20);
+  EXPECT_LT(num_tokens, 5000);
+}
+
 TEST_F(GrammarCompilerTest, MatchersOfOneGrammarAreIndependent) {
   const Grammar grammar = MustCompileRegex("a*|b*");
   GrammarMatcher first(grammar), second(grammar);

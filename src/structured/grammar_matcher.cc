@@ -1,5 +1,8 @@
 #include "structured/grammar_matcher.h"
 
+#include <time.h>
+
+#include <algorithm>
 #include <exception>
 #include <string>
 #include <utility>
@@ -9,22 +12,21 @@
 
 namespace octavo::structured {
 
-struct GrammarMatcher::State {
-  std::shared_ptr<const CompiledGrammar> grammar;
-  xgrammar::GrammarMatcher matcher;
-};
+namespace {
 
-GrammarMatcher::GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar) {
-  xgrammar::GrammarMatcher matcher(grammar->compiled());
-  state_ = std::make_unique<State>(std::move(grammar), std::move(matcher));
+// What one output may cost in processor time. Where many readings of the text so far are possible,
+// each token may cost more than the one before.
+constexpr double kMatcherSeconds = 2.0;
+constexpr double kMatcherSecondsPerToken = 0.005;
+
+// Of this thread, so that a busy machine makes no difference.
+double ProcessorSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-GrammarMatcher::~GrammarMatcher() = default;
-GrammarMatcher::GrammarMatcher(GrammarMatcher&&) noexcept = default;
-GrammarMatcher& GrammarMatcher::operator=(GrammarMatcher&&) noexcept = default;
-
-bool GrammarMatcher::FillMask(TokenBitmask* mask) {
-  OCTAVO_CHECK(!IsTerminated(), "an output that has ended has no next token");
+bool FillMaskAtAnyCost(xgrammar::GrammarMatcher& matcher, TokenBitmask* mask) {
   const std::span<uint32_t> words = mask->words();
   int64_t shape[] = {static_cast<int64_t>(words.size())};
   DLTensor tensor{};
@@ -35,20 +37,52 @@ bool GrammarMatcher::FillMask(TokenBitmask* mask) {
   tensor.shape = shape;
   try {
     // It leaves the mask alone where every token is allowed.
-    if (!state_->matcher.FillNextTokenBitmask(&tensor)) std::ranges::fill(words, UINT32_MAX);
+    if (!matcher.FillNextTokenBitmask(&tensor)) std::ranges::fill(words, UINT32_MAX);
     return true;
   } catch (const std::exception&) {
     return false;
   }
 }
 
+}  // namespace
+
+struct GrammarMatcher::State {
+  std::shared_ptr<const CompiledGrammar> grammar;
+  xgrammar::GrammarMatcher matcher;
+  double seconds = 0.0;  // that it has cost so far
+  double allowed_seconds = kMatcherSeconds;
+};
+
+GrammarMatcher::GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar) {
+  xgrammar::GrammarMatcher matcher(grammar->compiled());
+  state_ = std::make_unique<State>(State{std::move(grammar), std::move(matcher)});
+}
+
+GrammarMatcher::~GrammarMatcher() = default;
+GrammarMatcher::GrammarMatcher(GrammarMatcher&&) noexcept = default;
+GrammarMatcher& GrammarMatcher::operator=(GrammarMatcher&&) noexcept = default;
+
+bool GrammarMatcher::FillMask(TokenBitmask* mask) {
+  OCTAVO_CHECK(!IsTerminated(), "an output that has ended has no next token");
+  if (state_->seconds > state_->allowed_seconds) return false;
+  const double start = ProcessorSeconds();
+  const bool is_filled = FillMaskAtAnyCost(state_->matcher, mask);
+  state_->seconds += ProcessorSeconds() - start;
+  return is_filled;
+}
+
 bool GrammarMatcher::Accept(TokenId token) {
   OCTAVO_CHECK(!IsTerminated(), "an output that has ended has no next token");
+  const double start = ProcessorSeconds();
+  bool is_accepted = false;
   try {
-    return state_->matcher.AcceptToken(token);
+    is_accepted = state_->matcher.AcceptToken(token);
   } catch (const std::exception&) {
-    return false;
+    is_accepted = false;
   }
+  state_->seconds += ProcessorSeconds() - start;
+  if (is_accepted) state_->allowed_seconds += kMatcherSecondsPerToken;
+  return is_accepted;
 }
 
 bool GrammarMatcher::AcceptBytes(std::string_view bytes) {

@@ -27,7 +27,7 @@ class GrammarMatcher {
 
   // Sets the bits of the tokens that may come next; end-of-generation tokens are among them if the
   // output may end here. REQUIRES: not terminated; the mask has the size of the vocabulary. False:
-  // the library failed, and nothing may come.
+  // the library failed or it cost too much: nothing may come.
   bool FillMask(TokenBitmask* mask);
   // False, and nothing changes, if `token` may not come next. REQUIRES: not terminated.
   bool Accept(TokenId token);

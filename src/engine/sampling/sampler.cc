@@ -64,7 +64,8 @@ Sampler::Sampler(const SamplingParams& params, const SamplerContext& context)
 }
 
 std::optional<TokenId> Sampler::Sample(std::span<float> logits, int64_t position,
-                                       TokenLogprobs* logprobs) {
+                                       TokenLogprobs* logprobs,
+                                       const structured::TokenBitmask* mask) {
   OCTAVO_CHECK(logits.size() == static_cast<size_t>(vocab_size_),
                "a row of logits has one per token");
   const int64_t raw_argmax = row_ops_.argmax_finite(logits.data(), vocab_size_);
@@ -72,15 +73,18 @@ std::optional<TokenId> Sampler::Sample(std::span<float> logits, int64_t position
   const bool reports = logprobs != nullptr && logprob_reporter_.has_value();
   if (reports) std::copy(logits.begin(), logits.end(), raw_logits_.begin());
 
-  const std::optional<TokenId> token_id = Choose(logits, raw_argmax, position);
+  const std::optional<TokenId> token_id = Choose(logits, raw_argmax, position, mask);
   if (reports && token_id) *logprobs = *logprob_reporter_->Report(raw_logits_, *token_id);
   return token_id;
 }
 
 std::optional<TokenId> Sampler::Choose(std::span<float> logits, int64_t raw_argmax,
-                                       int64_t position) {
-  const int64_t argmax =
-      processor_.Apply(logits) ? row_ops_.argmax_finite(logits.data(), vocab_size_) : raw_argmax;
+                                       int64_t position, const structured::TokenBitmask* mask) {
+  const bool is_changed = processor_.Apply(logits);
+  if (mask != nullptr) mask->ApplyTo(logits);
+  const int64_t argmax = is_changed || mask != nullptr
+                             ? row_ops_.argmax_finite(logits.data(), vocab_size_)
+                             : raw_argmax;
   if (argmax < 0) return std::nullopt;
   if (temperature_ < kMinTemperature) return static_cast<TokenId>(argmax);
 

@@ -20,6 +20,7 @@
 #include "octavo/request_output.h"
 #include "octavo/sampling_params.h"
 #include "octavo/types.h"
+#include "structured/token_bitmask.h"
 
 namespace octavo::engine {
 
@@ -47,12 +48,14 @@ class Sampler {
   // The token at `position` (0-based, in the whole sequence) from the raw `logits` [vocab_size],
   // which it overwrites. Nothing if a logit is NaN or +inf, or if none but -inf is left: the
   // request ends with FinishReason::kError. Fills `logprobs`, if not null and if params.logprobs is
-  // set. Does not add the token to the history.
+  // set. Does not add the token to the history. Only tokens of `mask` are chosen, if not null.
   std::optional<TokenId> Sample(std::span<float> logits, int64_t position,
-                                TokenLogprobs* logprobs = nullptr);
+                                TokenLogprobs* logprobs = nullptr,
+                                const structured::TokenBitmask* mask = nullptr);
 
  private:
-  std::optional<TokenId> Choose(std::span<float> logits, int64_t raw_argmax, int64_t position);
+  std::optional<TokenId> Choose(std::span<float> logits, int64_t raw_argmax, int64_t position,
+                                const structured::TokenBitmask* mask);
   void ScaleAndMask(std::span<float> logits, float max) const;
   TokenId DrawFromRow(double uniform);
   TokenId DrawFromTop(double uniform);
