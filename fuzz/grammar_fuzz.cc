@@ -1,8 +1,8 @@
 // Fuzzes structured outputs: what the guard accepts compiles or is refused with a message, every
 // token that a mask allows is accepted, and no text makes anything crash, hang or print.
 //
-// Input: one byte that chooses the kind (0 a schema, 1 a regex, 2 a grammar, 3 choices split at line
-// feeds), one byte that chooses the tokens, the text.
+// Input: one byte that chooses the kind (0 a schema, 1 a regex, 2 a grammar, 3 choices split at
+// line feeds), one byte that chooses the tokens, the text.
 
 #include <algorithm>
 #include <cstddef>

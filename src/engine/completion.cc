@@ -115,9 +115,8 @@ Completion::Step Completion::Advance(std::span<float> logits, int64_t position, 
   return {token, update.finish_reason};
 }
 
-void Completion::End(FinishReason reason, RequestSink& sink) {
-// Which tokens may come next; null: all. With ignore_eos the output goes on as long as anything else
-// may come.
+// Which tokens may come next; null: all. With ignore_eos the output goes on as long as anything
+// else may come.
 const structured::TokenBitmask* Completion::NextMask() {
   if (!structure_) return nullptr;
   if (!structure_->matcher.FillMask(&structure_->mask)) structure_->mask.ForbidAll();
@@ -128,6 +127,7 @@ const structured::TokenBitmask* Completion::NextMask() {
 }
 
   const std::string tail = detokenize_ ? detokenizer_->Flush() : std::string();
+void Completion::End(FinishReason reason, RequestSink& sink) {
   const std::string_view text = stop_checker_.Flush(tail);
   output_.text += text;
   output_.finish_reason = reason;

@@ -62,9 +62,9 @@ class Completion {
     std::optional<TokenId> token;  // nothing: the completion has ended without one
     FinishReason finish_reason = FinishReason::kNone;
   };
-  // Chooses the token at `position` from `logits` [vocab_size], which it overwrites. Ends with kStop
-  // and without a token if the output is a whole one and nothing may follow it, and with kError if
-  // the logits are not finite or nothing may be chosen.
+  // Chooses the token at `position` from `logits` [vocab_size], which it overwrites. Ends without a
+  // token: with kStop if the output is a whole one and nothing may follow it, with kError if the
+  // logits are not finite or nothing may be chosen.
   Step Advance(std::span<float> logits, int64_t position, RequestSink& sink);
   // Ends the completion without another token: what is held back belongs to the text after all.
   void End(FinishReason reason, RequestSink& sink);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Purpose:    reads a grammar in EBNF, the notation of xgrammar and llama.cpp (name ::= body), into a
-//             GrammarTree.
+// Purpose:    reads a grammar in EBNF, the notation of xgrammar and llama.cpp (name ::= body), into
+//             a GrammarTree.
 // Ownership:  none.
 // Threading:  pure.
 // Invariants: whatever it accepts it means; the library's extensions (macros, attributes of rules,

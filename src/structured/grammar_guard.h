@@ -5,7 +5,8 @@
 // Ownership:  plain values.
 // Threading:  pure.
 // Invariants: time and memory are bounded by the size of the text; what passes is within
-//             grammar_limits.h, ends, is not left-recursive and holds nothing that would be ignored.
+//             grammar_limits.h, ends, is not left-recursive and holds nothing that would be
+//             ignored.
 
 #include <string>
 

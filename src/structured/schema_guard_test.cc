@@ -72,19 +72,21 @@ TEST(SchemaGuardTest, NamesThePlaceAndTheLimit) {
 }
 
 TEST(SchemaGuardTest, AcceptsWhatPeopleWrite) {
-  for (
-      const char* schema :
-      {"{}", "true", R"({"type":"object"})", R"({"type":"array"})",
-       R"({"title":"T","description":"d","$schema":"s","type":"string","default":"x"})",
-       R"({"anyOf":[{"type":"string","minLength":1},{"type":"null"}],"default":null})",
-       R"({"type":["integer","null"],"minimum":0})", R"({"const":"a","type":"string"})",
-       R"({"enum":["a",1,null,{"b":[1.5]}]})", R"({"properties":{"a":{}},"required":["a"]})",
-       R"({"type":"array","prefixItems":[{"type":"string"}],"items":false})",
-       R"({"type":"object","additionalProperties":{"type":"integer"},"maxProperties":3})",
-       R"({"type":"object","patternProperties":{"^x_":{"type":"integer"}}})",
-       R"({"$defs":{"a":{"type":"object","properties":{"next":{"$ref":"#/$defs/a"}}}},"$ref":"#/$defs/a"})",
-       R"({"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#"}}},"required":["kids"]})",
-       R"({"type":"array","items":{"oneOf":[{"type":"string"},{"type":"integer"}]},"uniqueItems":false})"}) {
+  for (const char* schema :
+       {"{}", "true", R"({"type":"object"})", R"({"type":"array"})",
+        R"({"title":"T","description":"d","$schema":"s","type":"string","default":"x"})",
+        R"({"anyOf":[{"type":"string","minLength":1},{"type":"null"}],"default":null})",
+        R"({"type":["integer","null"],"minimum":0})", R"({"const":"a","type":"string"})",
+        R"({"enum":["a",1,null,{"b":[1.5]}]})", R"({"properties":{"a":{}},"required":["a"]})",
+        R"({"type":"array","prefixItems":[{"type":"string"}],"items":false})",
+        R"({"type":"object","additionalProperties":{"type":"integer"},"maxProperties":3})",
+        R"({"type":"object","patternProperties":{"^x_":{"type":"integer"}}})",
+        R"({"$defs":{"a":{"type":"object","properties":{"next":{"$ref":"#/$defs/a"}}}},
+            "$ref":"#/$defs/a"})",
+        R"({"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#"}}},
+            "required":["kids"]})",
+        R"({"type":"array","items":{"oneOf":[{"type":"string"},{"type":"integer"}]},
+            "uniqueItems":false})"}) {
     ExpectAccepted(schema);
   }
 }
@@ -97,7 +99,8 @@ TEST(SchemaGuardTest, RefusesReferencesThatNeverEnd) {
   ExpectRefused(R"({"type":"array","items":{"$ref":"#"},"minItems":1})", "no value of finite size");
   ExpectAccepted(R"({"type":"array","items":{"$ref":"#"}})");
   ExpectAccepted(
-      R"({"type":"object","properties":{"a":{"anyOf":[{"type":"null"},{"$ref":"#"}]}},"required":["a"]})");
+      R"({"type":"object","properties":{"a":{"anyOf":[{"type":"null"},{"$ref":"#"}]}},
+          "required":["a"]})");
 }
 
 TEST(SchemaGuardTest, HoldsSchemasToTheirNumbers) {
