@@ -42,7 +42,6 @@ class RunCommand : public Command {
     app.add_flag("--json", json_, "Print one JSON object at the end instead of text as it comes");
     sampling_.AddTo(app);
     sampling_.AddCompletionsTo(app);
-    sampling_.AddStructureTo(app);
     AddNumber(
         app, "--beam-width", beam_width_,
         "Search for the N likeliest continuations instead of sampling, listed best first; only "
@@ -52,6 +51,7 @@ class RunCommand : public Command {
         app, "--length-penalty", length_penalty_,
         "A beam's score is its log-probability / length ^ X, where the length counts prompt and "
         "output tokens (default 1)");
+    sampling_.AddStructureTo(app);
     engine_flags_.AddTo(app);
     app.footer(kExamples);
   }
