@@ -122,6 +122,9 @@ TEST(GrammarGuardTest, HoldsRulesChoicesAndRepeatsToTheirNumber) {
   ExpectAccepted(GuardRegex(".{0,128}"));
   ExpectRefused(GuardRegex(".{0,129}"), "count 129, but must have at most 128");
   ExpectRefused(GuardEbnf("root ::= any{200,}\nany ::= [^a]"), "count 200");
+  ExpectAccepted(GuardRegex(Repeated("[ab]{128}", 8)));
+  ExpectRefused(GuardRegex(Repeated("[ab]{128}", 8) + "[ab]{2}"),
+                "the counts of repeats add up to 1026");
   ExpectAccepted(GuardRegex("((ab){100}){100}"));
   ExpectRefused(GuardRegex("((ab){100}){101}"), "more than 20000 elements");
 }

@@ -24,6 +24,8 @@ inline constexpr double kMaxNumberBound = 1e15;         // of minimum, maximum .
 inline constexpr int64_t kMaxRepeat = 10000;            // of {n,m}, items, lengths
 inline constexpr int64_t kMaxWideRepeat = 128;          // of {n,m} of a class that is not narrow
 inline constexpr uint32_t kMaxNarrowClass = 256;        // characters
+inline constexpr int64_t kMaxCountedEach = 129;         // a count adds at most this to the total
+inline constexpr int64_t kMaxTotalCounts = 1024;        // of repeats of classes, and of lengths
 inline constexpr int64_t kMaxExpansion = 20000;         // elements, every repeat written out
 
 inline constexpr size_t kCompileStackBytes = size_t{64} << 20;

@@ -141,6 +141,12 @@ Status GrammarTree::Check(int32_t root) const {
   if (Status status = CheckDefined(); !status.ok()) return status;
   if (Status status = CheckExpansion(); !status.ok()) return status;
   if (Status status = CheckWideRepeats(); !status.ok()) return status;
+  if (const int64_t counts = TotalCounts(); counts > kMaxTotalCounts) {
+    return Status::InvalidArgument(fmt::format(
+        "the counts of repeats add up to {} (each as at most {}), but must add up to at "
+        "most {}",
+        counts, kMaxCountedEach, kMaxTotalCounts));
+  }
   if (Status status = CheckLeftRecursion(); !status.ok()) return status;
   return CheckEnds(root);
 }
@@ -215,6 +221,21 @@ std::vector<bool> GrammarTree::NodesThatCan(bool be_empty) const {
     }
     return false;
   });
+}
+
+int64_t GrammarTree::TotalCounts() const {
+  const std::vector<bool> has_class = NodesWith([this](const GrammarNode& node, const auto& of) {
+    if (node.kind == Kind::kRule) return of(rules_[Index(node.rule)].body);
+    return node.kind == Kind::kClass || std::ranges::any_of(node.children, of);
+  });
+  int64_t total = 0;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const int64_t count = std::max(nodes_[i].min, nodes_[i].max);
+    if (nodes_[i].kind == Kind::kRepeat && has_class[i] && count > 1) {
+      total += std::min(count, kMaxCountedEach);
+    }
+  }
+  return total;
 }
 
 // A counted repeat of nearly any character makes each mask slow: the library then looks at each

@@ -58,6 +58,9 @@ class GrammarTree {
   // Every rule is defined; no rule can begin with itself; the rule `root` and all that it needs can
   // end; written out, the grammar has at most kMaxExpansion elements.
   Status Check(int32_t root) const;
+  // What the counts of its repeats of classes add up to, each as at most kMaxCountedEach: the
+  // library looks at the whole vocabulary for each.
+  int64_t TotalCounts() const;
 
   // The rules that `root` needs, `root` as the rule "root".
   std::string Print(int32_t root) const;

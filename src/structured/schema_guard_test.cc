@@ -132,6 +132,16 @@ TEST(SchemaGuardTest, HoldsSchemasToTheirNumbers) {
   ExpectAccepted(enum_of(kMaxChoices));
   ExpectRefused(enum_of(kMaxChoices + 1), "enum has 1001 values, but must have at most 1000");
 
+  const auto lengths_of = [](int count, int64_t first) {
+    std::string schema = R"({"anyOf":[{"type":"null"})";
+    for (int i = 0; i < count; ++i) {
+      schema += R"(,{"type":"string","maxLength":)" + std::to_string(first + i) + "}";
+    }
+    return schema + "]}";
+  };
+  ExpectAccepted(lengths_of(7, 1000));  // 7 * 129
+  ExpectRefused(lengths_of(8, 1000), "add up to 1032 (each as at most 129)");
+
   const auto pattern_of = [](size_t length) {
     return R"({"type":"string","pattern":")" + std::string(length, 'a') + "\"}";
   };

@@ -272,13 +272,16 @@ Status SchemaReader::ReadStringKeywords(Reading& reading) {
     if (!read.ok()) return read.status();
     reading.canonical["pattern"] = *read;
   } else if (has_length) {
+    const Status status = Spend(reading, fmt::format("length {} {}", *min, *max),
+                                std::min(std::max(*min, *max), kMaxCountedEach));
+    if (!status.ok()) return status;
     return CopyCounts(reading, "minLength", "maxLength", kMaxRepeat);
   }
   return Status::Ok();
 }
 
 Result<std::string> SchemaReader::ReadPattern(const Reading& reading, std::string_view keyword,
-                                              std::string_view pattern) const {
+                                              std::string_view pattern) {
   if (pattern.size() > kMaxPatternBytes) {
     return Error(reading.place, fmt::format("{} has {} bytes, but must have at most {}", keyword,
                                             pattern.size(), kMaxPatternBytes));
@@ -289,7 +292,18 @@ Result<std::string> SchemaReader::ReadPattern(const Reading& reading, std::strin
   if (!printed.ok()) {
     return Error(reading.place, fmt::format("{}: {}", keyword, printed.status().message()));
   }
+  if (Status status = Spend(reading, *printed, tree->TotalCounts()); !status.ok()) return status;
   return printed;
+}
+
+Status SchemaReader::Spend(const Reading& reading, const std::string& kind, int64_t counts) {
+  if (!kinds_.insert(kind).second) return Status::Ok();
+  total_counts_ += counts;
+  if (total_counts_ <= kMaxTotalCounts) return Status::Ok();
+  return Error(reading.place,
+               fmt::format("the counts of lengths and patterns add up to {} (each as at most {}), "
+                           "but must add up to at most {}",
+                           total_counts_, kMaxCountedEach, kMaxTotalCounts));
 }
 
 Result<int64_t> SchemaReader::ReadCount(const Reading& reading, std::string_view keyword,

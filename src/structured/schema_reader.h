@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "octavo/status.h"
@@ -68,7 +69,9 @@ class SchemaReader {
 
   Result<NodeId> ReadPart(Reading& reading, const boost::json::value& part, std::string_view name);
   Result<std::string> ReadPattern(const Reading& reading, std::string_view keyword,
-                                  std::string_view pattern) const;
+                                  std::string_view pattern);
+  // Notes the counts of a kind of string, once for each kind.
+  Status Spend(const Reading& reading, const std::string& kind, int64_t counts);
   // Absent: -1.
   Result<int64_t> ReadCount(const Reading& reading, std::string_view keyword, int64_t limit) const;
   Status CopyCounts(Reading& reading, std::string_view min, std::string_view max, int64_t limit);
@@ -79,6 +82,8 @@ class SchemaReader {
 
   const boost::json::value& root_;
   int32_t num_schemas_ = 0;
+  int64_t total_counts_ = 0;
+  std::unordered_set<std::string> kinds_;  // of strings, whose counts are in the total
   std::vector<Node> nodes_;
   std::vector<Target> targets_;
   std::unordered_map<const boost::json::value*, int32_t> target_ids_;
