@@ -45,6 +45,7 @@ struct ModelInfo {
   int32_t hidden_dim = 0, ffn_dim = 0, vocab_size = 0;
   int32_t context_length = 0;  // tokens, as trained
   int32_t max_model_len = 0;   // tokens, as this engine allows
+  int32_t block_size = 0;      // tokens per block of the KV cache
   std::string simd;            // the kernels in use: "reference", "avx2", "avx512" or "neon"
   int32_t threads = 0;
   double load_s = 0;
@@ -95,6 +96,8 @@ class Engine {
                                          bool skip_special_tokens = true) const = 0;
   // The bytes of one token. REQUIRES: 0 <= id < vocab_size.
   virtual std::string TokenBytes(TokenId id) const = 0;
+  // Control and unknown tokens, which are not part of a text. REQUIRES: 0 <= id < vocab_size.
+  virtual bool IsSpecialToken(TokenId id) const = 0;
   // The prompt that the chat template makes of a conversation. Errors: kInvalidArgument for an
   // input that is not what ChatInput says or that the template refuses, with the template's own
   // message; kNotFound for a model without a template, kUnimplemented for one that this version

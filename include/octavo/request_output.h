@@ -45,6 +45,10 @@ struct TokenLogprobs {
   std::vector<TokenLogprob> top;
 };
 
+// What ended a completion, when its finish reason is kStop: a stop string, a stop token id, or
+// nothing for end-of-text.
+using StopReason = std::variant<std::monostate, std::string, TokenId>;
+
 struct CompletionOutput {
   int32_t index = 0;
   std::string text;
@@ -53,9 +57,7 @@ struct CompletionOutput {
   FinishReason finish_reason = FinishReason::kNone;
   // Sum of the chosen tokens' log-probabilities, if they were asked for (and for a beam search).
   double cumulative_logprob = 0.0;
-  // What ended it, when finish_reason is kStop: a stop string, a stop token id, or nothing for
-  // end-of-text.
-  std::variant<std::monostate, std::string, TokenId> stop_reason;
+  StopReason stop_reason;
 };
 
 struct RequestTiming {
@@ -89,6 +91,7 @@ struct RequestDelta {
   std::span<const TokenId> token_ids;
   std::span<const TokenLogprobs> logprobs;  // one per token, if SamplingParams::logprobs
   FinishReason finish_reason = FinishReason::kNone;
+  StopReason stop_reason;
 };
 
 }  // namespace octavo

@@ -29,6 +29,7 @@ struct RequestUpdate {
   std::vector<TokenId> token_ids;
   std::vector<TokenLogprobs> logprobs;  // one per token, if SamplingParams::logprobs
   FinishReason finish_reason = FinishReason::kNone;
+  StopReason stop_reason;
 };
 
 class RequestStream {

@@ -79,6 +79,7 @@ int Dispatch(int argc, char** argv) {
   std::vector<Subcommand> subcommands;
   subcommands.push_back(Add(app, "run", "Answer one prompt, streamed", AddRunCommand));
   subcommands.push_back(Add(app, "chat", "Talk with the model, turn by turn", AddChatCommand));
+  subcommands.push_back(Add(app, "serve", "Serve the model over HTTP", AddServeCommand));
   subcommands.push_back(
       Add(app, "inspect", "Show a model file: metadata, tensors, memory", AddInspectCommand));
   subcommands.push_back(Add(app, "render", "Show the prompt of a conversation", AddRenderCommand));

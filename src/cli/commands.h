@@ -24,6 +24,7 @@ class Command {
 
 std::unique_ptr<Command> AddRunCommand(CLI::App& app);
 std::unique_ptr<Command> AddChatCommand(CLI::App& app);
+std::unique_ptr<Command> AddServeCommand(CLI::App& app);
 std::unique_ptr<Command> AddInspectCommand(CLI::App& app);
 std::unique_ptr<Command> AddRenderCommand(CLI::App& app);
 std::unique_ptr<Command> AddTokenizeCommand(CLI::App& app);

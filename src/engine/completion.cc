@@ -109,7 +109,8 @@ Completion::Step Completion::Advance(std::span<float> logits, int64_t position, 
     output_.cumulative_logprob += static_cast<double>(logprobs.chosen.logprob);
     output_.logprobs.push_back(std::move(logprobs));
   }
-  RequestDelta delta{output_.index, update.text, std::span(&*token, 1), {}, update.finish_reason};
+  RequestDelta delta{output_.index,        update.text,        std::span(&*token, 1), {},
+                     update.finish_reason, output_.stop_reason};
   if (reports_logprobs_) delta.logprobs = std::span(&output_.logprobs.back(), 1);
   sink.OnDelta(delta);
   return {token, update.finish_reason};
@@ -126,12 +127,12 @@ const structured::TokenBitmask* Completion::NextMask() {
   return &structure_->mask;
 }
 
-  const std::string tail = detokenize_ ? detokenizer_->Flush() : std::string();
 void Completion::End(FinishReason reason, RequestSink& sink) {
+  const std::string tail = detokenize_ ? detokenizer_->Flush() : std::string();
   const std::string_view text = stop_checker_.Flush(tail);
   output_.text += text;
   output_.finish_reason = reason;
-  sink.OnDelta({output_.index, text, {}, {}, reason});
+  sink.OnDelta({output_.index, text, {}, {}, reason, {}});
 }
 
 }  // namespace octavo::engine

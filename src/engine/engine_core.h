@@ -5,9 +5,9 @@
 //             simulation, which differ in their StepExecutor alone.
 // Ownership:  owns requests, sequences and the cache's control plane; borrows the executor.
 // Threading:  the engine thread only. Check is const and may be called by any thread.
-// Invariants: every request that was added ends exactly once; DeliverEnded then calls OnEnd with all
-//             of its completions. What it produces depends on the request and its seed alone. A
-//             steady decode step allocates nothing from its plan to its last token id.
+// Invariants: every request that was added ends exactly once; DeliverEnded then calls OnEnd with
+//             all of its completions. What it produces depends on the request and its seed alone.
+//             A steady decode step allocates nothing from its plan to its last token id.
 
 #include <cstdint>
 #include <memory>

@@ -144,7 +144,7 @@ void EngineCore::EmitBeam(RequestState& request, const BeamGroup::Finished& beam
     output.text += detokenizer.Flush();
   }
   request.sink->OnDelta(
-      {output.index, output.text, output.token_ids, output.logprobs, output.finish_reason});
+      {output.index, output.text, output.token_ids, output.logprobs, output.finish_reason, {}});
   request.output.outputs.push_back(std::move(output));
 }
 

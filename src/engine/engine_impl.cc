@@ -226,6 +226,7 @@ void EngineImpl::FillInfo(const EngineOptions& options, const kernels::KernelTab
   info_.vocab_size = config_.vocab_size;
   info_.context_length = config_.context_length;
   info_.max_model_len = plan_.max_model_len;
+  info_.block_size = options.cache.block_size;
   info_.simd = kernels.name;
   info_.threads = threads_->num_threads();
 }
@@ -282,7 +283,6 @@ void EngineImpl::StartCore(const EngineOptions& options) {
   loop_ = std::make_unique<EngineLoop>(*core_);
 }
 
-Result<std::unique_ptr<RequestStream>> EngineImpl::Submit(Request request,
 Result<std::shared_ptr<const structured::CompiledGrammar>> EngineImpl::CompileGrammar(
     const Request& request) {
   const SamplingParams& params = request.params;
@@ -302,11 +302,12 @@ Result<std::shared_ptr<const structured::CompiledGrammar>> EngineImpl::CompileGr
       "no token of allowed_token_ids can begin an output that structured_outputs asks for");
 }
 
+Result<std::unique_ptr<RequestStream>> EngineImpl::Submit(Request request,
                                                           UpdateCallback on_update) {
   if (Status status = core_->Check(request); !status.ok()) return status;
-  const base::ScopedFloatMode float_mode;  // for what the samplers derive from the parameters
   Result<std::shared_ptr<const structured::CompiledGrammar>> grammar = CompileGrammar(request);
   if (!grammar.ok()) return grammar.status();
+  const base::ScopedFloatMode float_mode;  // for what the samplers derive from the parameters
   const uint64_t seed = request.params.seed ? *request.params.seed : DrawSeed();
   auto state = std::make_shared<StreamState>(std::move(on_update));
   std::unique_ptr<RequestState> prepared = core_->Prepare(std::move(request), seed, state);
@@ -395,6 +396,11 @@ Result<std::string> EngineImpl::Detokenize(const std::vector<TokenId>& token_ids
 std::string EngineImpl::TokenBytes(TokenId id) const {
   OCTAVO_CHECK(id >= 0 && id < tokenizer_->vocab_size(), "a token of the vocabulary");
   return std::string(tokenizer_->TokenBytes(id));
+}
+
+bool EngineImpl::IsSpecialToken(TokenId id) const {
+  OCTAVO_CHECK(id >= 0 && id < tokenizer_->vocab_size(), "a token of the vocabulary");
+  return tokenizer_->IsSpecial(id);
 }
 
 Result<ChatPrompt> EngineImpl::ApplyChatTemplate(const ChatInput& input) const {

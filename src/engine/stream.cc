@@ -16,7 +16,8 @@ void StreamState::OnDelta(const RequestDelta& delta) {
                         std::string(delta.text),
                         {delta.token_ids.begin(), delta.token_ids.end()},
                         {delta.logprobs.begin(), delta.logprobs.end()},
-                        delta.finish_reason});
+                        delta.finish_reason,
+                        delta.stop_reason});
   }
   changed_.notify_one();
   if (was_empty && on_update_) on_update_();
@@ -110,7 +111,7 @@ RequestOutput Deliver(RequestStream& stream, const DeltaCallback& on_delta) {
     delivered[index].num_bytes += update->text.size();
     delivered[index].ended = update->finish_reason != FinishReason::kNone;
     if (on_delta({update->index, update->text, update->token_ids, update->logprobs,
-                  update->finish_reason})) {
+                  update->finish_reason, update->stop_reason})) {
       continue;
     }
     stream.Abort();

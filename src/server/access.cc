@@ -1,0 +1,102 @@
+#include "server/access.h"
+
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+
+#include <algorithm>
+
+namespace octavo::server {
+namespace {
+
+constexpr std::string_view kBearer = "Bearer ";
+
+ApiError Unauthorized() {
+  ApiError error;
+  error.status = 401;
+  error.code = "invalid_api_key";
+  error.message = "this server needs an API key: send the header 'Authorization: Bearer KEY'";
+  return error;
+}
+
+ApiError Forbidden() {
+  ApiError error;
+  error.status = 403;
+  error.code = "admin_only";
+  error.message =
+      "this concerns all clients: start the server with --admin-api-key, and send that key";
+  return error;
+}
+
+}  // namespace
+
+Access::Access(const AccessOptions& options)
+    : salt_by_key_(options.salt_by_key), allowed_origins_(options.allowed_origins) {
+  for (const std::string& key : options.api_keys) keys_.push_back(DigestOf(key));
+  if (!options.admin_key.empty()) admin_key_ = DigestOf(options.admin_key);
+}
+
+std::optional<ApiError> Access::Check(Guard guard, Exchange* exchange) const {
+  if (guard == Guard::kOpen) return std::nullopt;
+  const HttpRequest& request = exchange->request();
+  const std::optional<std::string_view> bearer = BearerOf(request);
+  const Digest digest = DigestOf(bearer.value_or(""));
+  const bool is_admin = bearer && admin_key_ && Equal(digest, *admin_key_);
+  bool has_key = false;
+  for (const Digest& key : keys_) has_key |= Equal(digest, key);
+  has_key &= bearer.has_value();
+
+  if (guard == Guard::kAdmin) {
+    if (is_admin) return std::nullopt;
+    if (!admin_key_ && keys_.empty() && request.is_local) return std::nullopt;
+    return has_key || (keys_.empty() && !admin_key_) ? Forbidden() : Unauthorized();
+  }
+  if (keys_.empty()) return std::nullopt;
+  if (!has_key && !is_admin) return Unauthorized();
+  if (salt_by_key_) {
+    std::string salt;
+    for (const uint8_t byte : digest) salt += fmt::format("{:02x}", byte);
+    exchange->set_key_salt(std::move(salt));
+  }
+  return std::nullopt;
+}
+
+Headers Access::CorsHeaders(const HttpRequest& request) const {
+  const std::string_view origin = request.Header("origin");
+  if (origin.empty()) return {};
+  for (const std::string& allowed : allowed_origins_) {
+    if (allowed == "*") return {{"Access-Control-Allow-Origin", "*"}};
+    if (allowed == origin) {
+      return {{"Access-Control-Allow-Origin", allowed}, {"Vary", "Origin"}};
+    }
+  }
+  return {};
+}
+
+Headers Access::PreflightHeaders(const HttpRequest& request) const {
+  if (CorsHeaders(request).empty()) return {};
+  return {{"Access-Control-Allow-Methods", "GET, POST"},
+          {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id"},
+          {"Access-Control-Max-Age", "600"}};
+}
+
+Access::Digest Access::DigestOf(std::string_view text) {
+  Digest digest;
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+  return digest;
+}
+
+bool Access::Equal(const Digest& a, const Digest& b) {
+  return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+// The key of the one Authorization header; nothing if there are none, several or another scheme.
+std::optional<std::string_view> Access::BearerOf(const HttpRequest& request) {
+  if (request.CountHeader("authorization") != 1) return std::nullopt;
+  std::string_view value = request.Header("authorization");
+  if (!value.starts_with(kBearer)) return std::nullopt;
+  value.remove_prefix(kBearer.size());
+  return value;
+}
+
+}  // namespace octavo::server

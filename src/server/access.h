@@ -1,0 +1,52 @@
+#pragma once
+
+// Purpose:    who may call what: API keys, the admin key, and other origins in browsers.
+// Ownership:  keeps digests of the keys, never the keys.
+// Threading:  immutable; any thread.
+// Invariants: a key is compared in a time that depends neither on its content nor on which of the
+//             keys it is; a request with no, a wrong or two keys gets the same answer.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/api_error.h"
+#include "server/exchange.h"
+#include "server/server_options.h"
+
+namespace octavo::server {
+
+enum class Guard {
+  kOpen,   // everybody: liveness, version, metrics
+  kKey,    // clients with an API key, if there are any
+  kAdmin,  // what concerns all clients
+};
+
+class Access {
+ public:
+  explicit Access(const AccessOptions& options);
+
+  // Nothing if the request may go on; notes the key's salt in the exchange.
+  std::optional<ApiError> Check(Guard guard, Exchange* exchange) const;
+
+  // Response headers for browsers: none unless the request's origin is allowed.
+  Headers CorsHeaders(const HttpRequest& request) const;
+  Headers PreflightHeaders(const HttpRequest& request) const;
+
+ private:
+  using Digest = std::array<uint8_t, 32>;
+
+  static Digest DigestOf(std::string_view text);
+  static bool Equal(const Digest& a, const Digest& b);
+  static std::optional<std::string_view> BearerOf(const HttpRequest& request);
+
+  std::vector<Digest> keys_;
+  std::optional<Digest> admin_key_;
+  bool salt_by_key_;
+  std::vector<std::string> allowed_origins_;
+};
+
+}  // namespace octavo::server

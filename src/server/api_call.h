@@ -1,0 +1,43 @@
+#pragma once
+
+// Purpose:    one call of /v1/completions or /v1/chat/completions, parsed: what the engine is to do
+//             and how the answer is to look.
+// Ownership:  plain values.
+// Threading:  plain data.
+// Invariants: none.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "octavo/request.h"
+#include "server/json_fields.h"
+
+namespace octavo::server {
+
+struct AnswerOptions {
+  bool stream = false;
+  bool include_usage = false;        // a last chunk with the usage
+  bool continuous_usage = false;     // the usage so far in every chunk
+  bool return_token_ids = false;     // vLLM: token_ids beside the text
+  bool tokens_as_token_ids = false;  // vLLM: "token_id:N" where a token's text would stand
+  std::string request_id;            // vLLM: instead of the header's; empty = none
+  bool include_metrics = false;      // times of this request
+  bool explain = false;
+  std::optional<int32_t> num_logprobs;  // per token, beside the chosen one
+};
+
+struct ApiCall {
+  std::vector<Request> requests;  // one per prompt
+  AnswerOptions answer;
+  std::string model;  // as asked for; empty = any
+};
+
+// stream, stream_options, return_token_ids, return_tokens_as_token_ids, include_metrics.
+void ReadAnswerFields(JsonFields& fields, AnswerOptions* answer);
+
+// An error with the figures if the prompt leaves no room for an answer.
+std::optional<ApiError> CheckContext(size_t num_prompt_tokens, int32_t max_model_len);
+
+}  // namespace octavo::server

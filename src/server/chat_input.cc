@@ -1,0 +1,87 @@
+#include "server/chat_input.h"
+
+#include <fmt/format.h>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <utility>
+
+#include "server/tool_calls.h"
+
+namespace octavo::server {
+namespace {
+
+namespace json = boost::json;
+
+constexpr size_t kMaxMessages = 4096;
+
+void CheckMessages(JsonFields& fields, const json::array& messages) {
+  if (messages.empty() || messages.size() > kMaxMessages) {
+    return fields.Fail("messages", fmt::format("an array of 1 to {} messages", kMaxMessages));
+  }
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const json::object* message = messages[i].if_object();
+    const json::value* role = message == nullptr ? nullptr : message->if_contains("role");
+    if (role == nullptr || !role->is_string()) {
+      return fields.Fail(
+          "messages",
+          fmt::format("an array of objects with a role; message {} is {}", i,
+                      message == nullptr ? ShortJson(messages[i]) : std::string("without one")));
+    }
+    const json::value* content = message->if_contains("content");
+    if (content != nullptr && !content->is_null() && !content->is_string() &&
+        !content->is_array()) {
+      return fields.Fail("messages", fmt::format("such that a content is a text or an array of "
+                                                 "parts; message {} has {}",
+                                                 i, ShortJson(*content)));
+    }
+  }
+}
+
+ApiResult<ChatPrompt> Render(const Engine& engine, const ChatInput& input) {
+  Result<ChatPrompt> prompt = engine.ApplyChatTemplate(input);
+  if (prompt.ok()) return *std::move(prompt);
+  ApiError error = FromStatus(prompt.status());
+  error.param = "messages";
+  if (error.status == 400) error.code = "chat_template_error";
+  return error;
+}
+
+}  // namespace
+
+void ReadChatInput(JsonFields& fields, ChatInput* input) {
+  const json::array* messages = fields.Array("messages");
+  if (messages == nullptr) {
+    fields.Fail("messages", "an array of messages");
+  } else {
+    CheckMessages(fields, *messages);
+    input->messages_json = json::serialize(*messages);
+  }
+  if (const json::array* tools = fields.Array("tools"); tools != nullptr && !tools->empty()) {
+    input->tools_json = json::serialize(*tools);
+  }
+  if (const json::object* kwargs = fields.Object("chat_template_kwargs")) {
+    input->kwargs_json = json::serialize(*kwargs);
+  }
+  input->continue_final_message = fields.Bool("continue_final_message").value_or(false);
+  input->add_generation_prompt =
+      fields.Bool("add_generation_prompt").value_or(!input->continue_final_message);
+  if (fields.Find("chat_template") != nullptr) {
+    fields.Fail("chat_template", "absent: this server renders with the model's own template");
+  }
+}
+
+ApiResult<ChatPrompt> ApplyTemplate(const Engine& engine, const ChatInput& input) {
+  if (input.tools_json.empty()) return Render(engine, input);
+  ChatInput without = input;
+  without.tools_json.clear();
+  const ApiResult<ChatPrompt> plain = Render(engine, without);
+  ApiResult<ChatPrompt> with_tools = Render(engine, input);
+  if (!with_tools.ok() || !plain.ok() || plain->text != with_tools->text) return with_tools;
+  const json::array described = DescribeTools(json::parse(input.messages_json).get_array(),
+                                              json::parse(input.tools_json).get_array());
+  without.messages_json = json::serialize(described);
+  return Render(engine, without);
+}
+
+}  // namespace octavo::server

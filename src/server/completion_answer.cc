@@ -1,0 +1,175 @@
+#include "server/completion_answer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/sse.h"
+
+namespace octavo::server {
+
+CompletionAnswer::CompletionAnswer(const Engine& engine, CompletionCall call, AnswerHead head)
+    : engine_(engine), call_(std::move(call)), head_(std::move(head)) {
+  const Request& first = call_.requests.front();
+  num_completions_ = first.beam_search ? first.beam_search->beam_width : first.params.n;
+  choices_.resize(call_.requests.size() * static_cast<size_t>(num_completions_));
+  for (const Request& request : call_.requests) {
+    usage_.num_prompt_tokens += static_cast<int64_t>(request.prompt_token_ids.size());
+    if (call_.echo) prompts_.push_back(request.prompt_token_ids);
+  }
+}
+
+std::string CompletionAnswer::Whole(std::span<const RequestOutput> outputs) {
+  Usage usage;
+  JsonWriter json;
+  json.BeginObject();
+  WriteHead(json);
+  json.Key("choices").BeginArray();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    usage.Add(outputs[i]);
+    for (const CompletionOutput& completion : outputs[i].outputs) {
+      WriteChoice(outputs[i], completion, i, json);
+    }
+  }
+  json.EndArray();
+  if (call_.only_echo) usage.num_generation_tokens = 0;
+  json.Key("usage");
+  WriteUsage(usage, json);
+  if (call_.answer.include_metrics) {
+    json.Key("metrics");
+    WriteMetrics(outputs.front(), json);
+  }
+  json.EndObject();
+  return json.Take();
+}
+
+void CompletionAnswer::WriteHead(JsonWriter& json) const {
+  json.Member("id", head_.id)
+      .Member("object", "text_completion")
+      .Member("created", head_.created)
+      .Member("model", head_.model);
+}
+
+void CompletionAnswer::WriteChoice(const RequestOutput& output, const CompletionOutput& completion,
+                                   size_t prompt_index, JsonWriter& json) const {
+  json.BeginObject().Member("index", IndexOf(prompt_index, completion.index));
+  std::string text = call_.echo ? PromptText(prompt_index) : std::string();
+  if (!call_.only_echo) text += completion.text;
+  json.Member("text", text).Key("logprobs");
+  if (call_.answer.num_logprobs) {
+    CompletionLogprobs logprobs(engine_, call_.answer);
+    if (call_.echo) {
+      logprobs.AddFirst(output.prompt_token_ids.front());
+      logprobs.Add(output.prompt_logprobs);
+    }
+    if (!call_.only_echo) logprobs.Add(completion.logprobs);
+    int64_t offset = 0;
+    logprobs.Write(&offset, json);
+  } else {
+    json.Null();
+  }
+  json.Key("finish_reason");
+  WriteFinishReason(completion.finish_reason, json);
+  json.Key("stop_reason");
+  WriteStopReason(completion.stop_reason, json);
+  if (call_.answer.return_token_ids) {
+    json.Key("token_ids");
+    WriteTokenIds(completion.token_ids, json);
+    json.Key("prompt_token_ids");
+    WriteTokenIds(output.prompt_token_ids, json);
+  }
+  if (!output.prompt_logprobs.empty() && !call_.echo) {
+    json.Key("prompt_logprobs");
+    WritePromptLogprobs(engine_, output, json);
+  }
+  if (call_.answer.explain) {
+    json.Key("explanation");
+    WriteExplanation(output, json);
+  }
+  json.EndObject();
+}
+
+std::string CompletionAnswer::Events(std::span<const Generation::Piece> pieces) {
+  std::string events;
+  for (const Generation::Piece& piece : pieces) AppendChunk(piece, &events);
+  return events;
+}
+
+void CompletionAnswer::AppendChunk(const Generation::Piece& piece, std::string* events) {
+  const RequestUpdate& update = piece.update;
+  const int64_t index = IndexOf(piece.prompt_index, update.index);
+  Choice& choice = choices_[static_cast<size_t>(index)];
+  usage_.num_generation_tokens += static_cast<int64_t>(update.token_ids.size());
+  std::string text;
+  if (call_.echo && !choice.has_begun) {
+    text = PromptText(piece.prompt_index);
+    choice.text_offset = NumCharacters(text);
+  }
+  if (!call_.only_echo) text += update.text;
+  const bool shows_tokens = call_.answer.num_logprobs || call_.answer.return_token_ids;
+  // Text that is held back comes with a later piece; the first piece says that there is an answer.
+  if (text.empty() && choice.has_begun && !shows_tokens &&
+      update.finish_reason == FinishReason::kNone) {
+    return;
+  }
+  choice.has_begun = true;
+
+  JsonWriter json;
+  json.BeginObject();
+  WriteHead(json);
+  json.Key("choices").BeginArray().BeginObject().Member("index", index).Member("text", text);
+  json.Key("logprobs");
+  if (call_.answer.num_logprobs && !update.logprobs.empty()) {
+    CompletionLogprobs logprobs(engine_, call_.answer);
+    logprobs.Add(update.logprobs);
+    logprobs.Write(&choice.text_offset, json);
+  } else {
+    json.Null();
+  }
+  json.Key("finish_reason");
+  WriteFinishReason(update.finish_reason, json);
+  json.Key("stop_reason");
+  WriteStopReason(update.stop_reason, json);
+  if (call_.answer.return_token_ids) {
+    json.Key("token_ids");
+    WriteTokenIds(update.token_ids, json);
+  }
+  json.EndObject().EndArray();
+  if (call_.answer.continuous_usage) {
+    json.Key("usage");
+    WriteUsage(usage_, json);
+  } else if (call_.answer.include_usage) {
+    json.NullMember("usage");
+  }
+  json.EndObject();
+  AppendEvent(json.text(), events);
+}
+
+std::string CompletionAnswer::LastEvents(std::span<const RequestOutput> outputs) {
+  std::string events;
+  if (call_.answer.include_usage) {
+    Usage usage;
+    for (const RequestOutput& output : outputs) usage.Add(output);
+    JsonWriter json;
+    json.BeginObject();
+    WriteHead(json);
+    json.Key("choices").BeginArray().EndArray().Key("usage");
+    WriteUsage(usage, json);
+    if (call_.answer.include_metrics) {
+      json.Key("metrics");
+      WriteMetrics(outputs.front(), json);
+    }
+    json.EndObject();
+    AppendEvent(json.text(), &events);
+  }
+  return events + std::string(kStreamEnd);
+}
+
+std::string CompletionAnswer::PromptText(size_t prompt_index) const {
+  return *engine_.Detokenize(prompts_[prompt_index]);
+}
+
+int64_t CompletionAnswer::IndexOf(size_t prompt_index, int32_t completion) const {
+  return static_cast<int64_t>(prompt_index) * num_completions_ + completion;
+}
+
+}  // namespace octavo::server

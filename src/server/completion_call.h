@@ -1,0 +1,31 @@
+#pragma once
+
+// Purpose:    the body of /v1/completions.
+// Ownership:  plain values.
+// Threading:  any thread: a worker parses and tokenizes.
+// Invariants: every prompt has at least one token and fits the context; token ids are in range.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "octavo/engine.h"
+#include "server/api_call.h"
+#include "server/server_options.h"
+
+namespace octavo::server {
+
+struct CompletionCall : ApiCall {
+  bool echo = false;
+  bool only_echo = false;  // max_tokens 0: the token that is computed is not shown
+};
+
+ApiResult<CompletionCall> ParseCompletion(std::string_view body, const LimitOptions& limits,
+                                          const Engine& engine);
+
+// The prompts of a request: a text, an array of texts, an array of token ids or one of arrays.
+ApiResult<std::vector<std::vector<TokenId>>> ReadPrompts(const boost::json::value& prompt,
+                                                         bool add_special, size_t max_prompts,
+                                                         const Engine& engine);
+
+}  // namespace octavo::server

@@ -1,0 +1,47 @@
+#pragma once
+
+// Purpose:    one client connection: reads requests one after the other, has them answered, and
+//             keeps the limits on size and time.
+// Ownership:  a connection owns its socket; it keeps itself alive while it runs.
+// Threading:  the I/O thread.
+// Invariants: at most one request of a connection is served at a time; what was pipelined waits in
+//             the socket. A malformed or oversized request gets one answer and the connection ends.
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <functional>
+#include <memory>
+
+#include "server/access.h"
+#include "server/exchange.h"
+#include "server/server_options.h"
+
+namespace octavo::server {
+
+// What the connections of a server share.
+struct ConnectionContext {
+  const LimitOptions& limits;
+  const Access& access;
+  // Answers a request.
+  std::function<Awaitable<void>(Exchange&)> handle;
+  // After the answer: for the access log.
+  std::function<void(const Exchange&, double seconds)> log;
+  // True while the server lets connections stay open between requests.
+  std::function<bool()> keeps_alive;
+};
+
+class Connection {
+ public:
+  virtual ~Connection() = default;
+  // True between two requests (and before the first).
+  virtual bool idle() const = 0;
+  // Ends the connection now.
+  virtual void Close() = 0;
+};
+
+// Serves the connection until it ends, then calls `on_end`. `tls` may be null.
+std::shared_ptr<Connection> StartConnection(asio::ip::tcp::socket socket, asio::ssl::context* tls,
+                                            const ConnectionContext& context,
+                                            std::function<void(Connection*)> on_end);
+
+}  // namespace octavo::server

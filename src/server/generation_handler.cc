@@ -1,0 +1,173 @@
+#include "server/generation_handler.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <utility>
+#include <vector>
+
+#include "server/answer_parts.h"
+#include "server/sse.h"
+
+namespace octavo::server {
+namespace {
+
+ApiError Timeout(const Service& service) {
+  ApiError error;
+  error.status = 504;
+  error.code = "request_timeout";
+  error.message = fmt::format("the request took longer than {} ms",
+                              service.options().limits.request_timeout.count());
+  return error;
+}
+
+// An output that is no answer.
+std::optional<ApiError> ErrorOf(const std::vector<RequestOutput>& outputs) {
+  for (const RequestOutput& output : outputs) {
+    for (const CompletionOutput& completion : output.outputs) {
+      if (completion.finish_reason != FinishReason::kError) continue;
+      ApiError error;
+      error.status = 500;
+      error.code = "generation_failed";
+      error.message =
+          "no token could be chosen: the model's logits are not finite, or nothing is "
+          "allowed";
+      return error;
+    }
+  }
+  return std::nullopt;
+}
+
+// Keys have caches of their own; a salt divides a key's cache further.
+void AddKeySalt(std::string_view key_salt, std::vector<Request>* requests) {
+  if (key_salt.empty()) return;
+  for (Request& request : *requests) {
+    request.cache_salt = request.cache_salt.empty()
+                             ? std::string(key_salt)
+                             : fmt::format("{}/{}", key_salt, request.cache_salt);
+  }
+}
+
+class GenerationCall {
+ public:
+  GenerationCall(Service& service, Exchange& exchange, Answer& answer)
+      : service_(service), exchange_(exchange), answer_(answer), generation_(service, exchange) {}
+
+  Awaitable<void> Run() {
+    const bool stream = answer_.call().answer.stream;
+    std::vector<Request> requests = std::move(answer_.call().requests);
+    AddKeySalt(exchange_.key_salt(), &requests);
+    const std::vector<RequestShape> shapes = ShapesOf(requests);
+    if (const std::optional<ApiError> error = co_await generation_.Start(std::move(requests))) {
+      co_await exchange_.Send(error->Response());
+      co_return;
+    }
+    if (stream) {
+      co_await RunStream();
+    } else {
+      co_await RunWhole();
+    }
+    if (outputs_.empty()) {
+      service_.metrics().RecordAborted();
+    } else {
+      Account();
+      service_.metrics().Record(outputs_, shapes);
+    }
+  }
+
+ private:
+  Awaitable<void> RunWhole() {
+    while (true) {
+      const std::vector<Generation::Piece> pieces = co_await generation_.Next();
+      if (pieces.empty()) break;
+    }
+    if (generation_.timed_out()) {
+      co_await exchange_.Send(Timeout(service_).Response());
+      co_return;
+    }
+    if (generation_.client_has_left()) {
+      exchange_.account().status = 499;
+      co_return;
+    }
+    outputs_ = generation_.TakeOutputs();
+    if (const std::optional<ApiError> error = ErrorOf(outputs_)) {
+      co_await exchange_.Send(error->Response());
+      co_return;
+    }
+    HttpResponse response;
+    response.body = answer_.Whole(outputs_);
+    co_await exchange_.Send(std::move(response));
+  }
+
+  Awaitable<void> RunStream() {
+    bool is_there = co_await exchange_.BeginStream(StreamHead());
+    while (is_there) {
+      const std::vector<Generation::Piece> pieces = co_await generation_.Next();
+      if (pieces.empty()) break;
+      is_there = co_await exchange_.Write(answer_.Events(pieces));
+    }
+    if (!is_there || generation_.client_has_left()) {
+      exchange_.account().status = 499;
+      co_return;
+    }
+    std::string last;
+    if (generation_.timed_out()) {
+      AppendEvent(Timeout(service_).Json(), &last);
+      last += kStreamEnd;
+    } else {
+      outputs_ = generation_.TakeOutputs();
+      if (const std::optional<ApiError> error = ErrorOf(outputs_)) {
+        AppendEvent(error->Json(), &last);
+        last += kStreamEnd;
+      } else {
+        last = answer_.LastEvents(outputs_);
+      }
+    }
+    if (co_await exchange_.Write(last)) co_await exchange_.EndStream();
+  }
+
+  void Account() {
+    Usage usage;
+    for (const RequestOutput& output : outputs_) usage.Add(output);
+    exchange_.account().num_prompt_tokens = usage.num_prompt_tokens;
+    exchange_.account().num_cached_tokens = usage.num_cached_tokens;
+    exchange_.account().num_generation_tokens = usage.num_generation_tokens;
+  }
+
+  Service& service_;
+  Exchange& exchange_;
+  Answer& answer_;
+  Generation generation_;
+  std::vector<RequestOutput> outputs_;  // empty: it was cut off
+};
+
+}  // namespace
+
+Awaitable<void> HandleGeneration(Service& service, Exchange& exchange, std::string id_prefix,
+                                 const AnswerParser& parse) {
+  ApiResult<Service::Place> place = service.TakePlace();
+  if (!place.ok()) {
+    co_await exchange.Send(place.error().Response());
+    co_return;
+  }
+  const Engine& engine = *service.engine();
+  AnswerHead head{id_prefix + exchange.request().id, service.model_name(),
+                  static_cast<int64_t>(std::time(nullptr))};
+  auto work = [&] { return parse(exchange.request().body, engine, std::move(head)); };
+  ApiResult<std::unique_ptr<Answer>> answer = co_await Offload(service.workers(), work);
+  if (!answer.ok()) {
+    co_await exchange.Send(answer.error().Response());
+    co_return;
+  }
+  std::string().swap(exchange.request().body);
+  AnswerOptions& options = (*answer)->call().answer;
+  options.include_metrics |= service.options().reports.enable_request_metrics;
+  if (const std::optional<ApiError> error = service.CheckModel((*answer)->call().model)) {
+    co_await exchange.Send(error->Response());
+    co_return;
+  }
+  GenerationCall call(service, exchange, **answer);
+  co_await call.Run();
+}
+
+}  // namespace octavo::server

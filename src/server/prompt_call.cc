@@ -1,0 +1,33 @@
+#include "server/prompt_call.h"
+
+#include <utility>
+
+#include "server/chat_input.h"
+#include "server/completion_call.h"
+
+namespace octavo::server {
+
+ApiResult<PromptCall> ReadPromptCall(const boost::json::object& body, const LimitOptions& limits,
+                                     const Engine& engine) {
+  JsonFields fields(body);
+  PromptCall call;
+  if (fields.Find("messages") != nullptr) {
+    ChatInput input;
+    ReadChatInput(fields, &input);
+    if (!fields.ok()) return fields.error();
+    ApiResult<ChatPrompt> prompt = ApplyTemplate(engine, input);
+    if (!prompt.ok()) return prompt.error();
+    call.token_ids = std::move(prompt->token_ids);
+    return call;
+  }
+  const bool add_special = fields.Bool("add_special_tokens").value_or(true);
+  const std::optional<std::string> text = fields.String("prompt", limits.max_body_bytes);
+  if (!text) fields.Fail("prompt", "a text, unless there are messages");
+  if (!fields.ok()) return fields.error();
+  Result<std::vector<TokenId>> ids = engine.Tokenize(*text, {.add_special = add_special});
+  if (!ids.ok()) return FromStatus(ids.status());
+  call.token_ids = *std::move(ids);
+  return call;
+}
+
+}  // namespace octavo::server

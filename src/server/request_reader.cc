@@ -1,0 +1,115 @@
+#include "server/request_reader.h"
+
+#include <fmt/format.h>
+
+#include <boost/beast/core/error.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/field.hpp>
+#include <utility>
+
+#include "server/request_id.h"
+#include "server/target.h"
+
+namespace octavo::server {
+namespace {
+
+namespace http = boost::beast::http;
+
+Method MethodOf(http::verb verb) {
+  switch (verb) {
+    case http::verb::get:
+      return Method::kGet;
+    case http::verb::head:
+      return Method::kHead;
+    case http::verb::post:
+      return Method::kPost;
+    case http::verb::options:
+      return Method::kOptions;
+    default:
+      return Method::kOther;
+  }
+}
+
+ApiError HttpError(int status, std::string code, std::string message) {
+  ApiError error;
+  error.status = status;
+  error.code = std::move(code);
+  error.message = std::move(message);
+  return error;
+}
+
+// The client left or fell silent: there is nobody to answer.
+bool IsEnd(boost::system::error_code error) {
+  return error.category() != http::make_error_code(http::error::bad_method).category() ||
+         error == http::error::end_of_stream || error == http::error::partial_message;
+}
+
+std::string LowerCase(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+}  // namespace
+
+ReadRequest RequestReader::Ended() {
+  ReadRequest read;
+  read.connection_ended = true;
+  return read;
+}
+
+bool RequestReader::WantsContinue(const Parser& parser) {
+  return parser.get().version() >= 11 && !parser.is_done() &&
+         LowerCase(parser.get()[http::field::expect]) == "100-continue";
+}
+
+ReadRequest RequestReader::Failed(boost::system::error_code error, Parser& parser) const {
+  if (IsEnd(error)) return Ended();
+  ReadRequest read;
+  FillHead(parser, &read);
+  if (error == http::error::body_limit) {
+    read.error = HttpError(413, "body_too_large",
+                           fmt::format("the body is longer than {} bytes", limits_.max_body_bytes));
+  } else if (error == http::error::header_limit) {
+    read.error =
+        HttpError(431, "headers_too_large",
+                  fmt::format("the headers are longer than {} bytes", limits_.max_header_bytes));
+  } else {
+    read.error =
+        HttpError(400, "malformed_http", fmt::format("malformed HTTP: {}", error.message()));
+  }
+  return read;
+}
+
+ReadRequest RequestReader::Finished(Parser& parser) const {
+  ReadRequest read;
+  FillHead(parser, &read);
+  read.keep_alive = parser.keep_alive();
+  if (read.http_version >= 11 && read.request.CountHeader("host") != 1) {
+    read.error = HttpError(400, "malformed_http", "HTTP/1.1 needs exactly one Host header");
+  } else if (!ParseTarget(parser.get().target(), &read.request)) {
+    read.error = HttpError(400, "malformed_http", "the request's target is not a path");
+  }
+  read.request.body = std::move(parser.get().body());
+  return read;
+}
+
+void RequestReader::FillHead(const Parser& parser, ReadRequest* read) const {
+  const auto& message = parser.get();
+  HttpRequest& request = read->request;
+  read->http_version = static_cast<int>(message.version());
+  request.method = MethodOf(message.method());
+  request.method_name = message.method_string();
+  for (const auto& field : message) {
+    request.headers.emplace_back(LowerCase(field.name_string()), field.value());
+  }
+  request.remote = fmt::format("{}:{}", peer_.address().to_string(), peer_.port());
+  request.is_local = peer_.address().is_loopback();
+  request.id = IsRequestId(request.Header("x-request-id"))
+                   ? std::string(request.Header("x-request-id"))
+                   : DrawRequestId();
+}
+
+}  // namespace octavo::server

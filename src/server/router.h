@@ -1,0 +1,43 @@
+#pragma once
+
+// Purpose:    which handler serves which path, and who may call it.
+// Ownership:  owns the handlers; borrows the access rules.
+// Threading:  built before the server starts, then immutable; Dispatch on the I/O thread.
+// Invariants: a path that is not listed is 404, a method that is not listed for it 405 with Allow.
+//             A handler runs only after its rule has let the request in.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "server/access.h"
+#include "server/exchange.h"
+
+namespace octavo::server {
+
+using Handler = std::function<Awaitable<void>(Exchange&)>;
+
+struct Route {
+  Method method = Method::kGet;
+  std::string path;
+  Guard guard = Guard::kKey;
+  Handler handler;
+};
+
+class Router {
+ public:
+  explicit Router(const Access& access) : access_(access) {}
+
+  void Add(Method method, std::string path, Guard guard, Handler handler);
+  Awaitable<void> Dispatch(Exchange& exchange) const;
+
+  const std::vector<Route>& routes() const { return routes_; }
+
+ private:
+  Awaitable<void> Refuse(Exchange& exchange) const;
+
+  const Access& access_;
+  std::vector<Route> routes_;
+};
+
+}  // namespace octavo::server
