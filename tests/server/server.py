@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import unittest
 
 PROGRAM = os.environ.get("OCTAVO_PROGRAM", "octavo")
 SKIPPED = 77
@@ -30,8 +31,6 @@ MODEL = find_model()
 
 def main():
     """unittest.main that exits with 77 when there is no model."""
-    import unittest
-
     if MODEL is None:
         print("skipped: no model; run scripts/fetch-model")
         sys.exit(SKIPPED)
@@ -147,6 +146,20 @@ class Server:
         assert answer.status == 200, answer.body
         return answer.json()["choices"][0], answer.json()
 
+    def chat(self, content, **fields):
+        """The one choice of a greedy answer to a conversation, and the whole answer."""
+        messages = [{"role": "user", "content": content}] if isinstance(content, str) else content
+        body = {"messages": messages, "temperature": 0, **fields}
+        answer = self.post("/v1/chat/completions", body)
+        assert answer.status == 200, answer.body
+        return answer.json()["choices"][0], answer.json()
+
+    def events(self, path, body, **keywords):
+        """The events of a streamed answer."""
+        answer = self.post(path, {**body, "stream": True}, **keywords)
+        assert answer.status == 200, answer.body
+        return answer.events()
+
     def open_socket(self, timeout=60):
         return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
 
@@ -161,6 +174,17 @@ class Server:
             values[name] = float(value)
         return values
 
+    def kv_blocks(self):
+        """state -> number of blocks."""
+        metrics = self.metrics()
+        states = ("used", "cached", "free")
+        return {state: int(metrics[f'octavo:kv_blocks{{state="{state}"}}']) for state in states}
+
+    def is_idle(self):
+        metrics = self.metrics()
+        busy = ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc")
+        return all(metrics[name] == 0 for name in busy)
+
     def wait_until(self, condition, timeout=20):
         """Polls until condition() is true; what it gave."""
         deadline = time.monotonic() + timeout
@@ -171,6 +195,41 @@ class Server:
             if time.monotonic() > deadline:
                 raise TimeoutError("the condition did not come true")
             time.sleep(0.02)
+
+
+class ServerTest(unittest.TestCase):
+    """Tests that share one server. After each, the server must be idle and serve a known answer."""
+
+    options = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(*cls.options)
+        cls.num_blocks = cls.server.get("/server_info").json()["kv_cache"]["num_blocks"]
+
+    @classmethod
+    def tearDownClass(cls):
+        code = cls.server.stop()
+        assert code == 0, f"exit code {code}: {cls.server.log_text()[-2000:]}"
+
+    def tearDown(self):
+        self.server.wait_until(self.server.is_idle)
+        blocks = self.server.kv_blocks()
+        self.assertEqual(blocks["used"], 0)
+        self.assertEqual(sum(blocks.values()), self.num_blocks)
+        choice, _ = self.server.complete("The capital of France is", max_tokens=1)
+        self.assertEqual(choice["text"], " Paris")
+
+    def assert_refused(self, answer, status=400, param=None):
+        """An error in the form that OpenAI's clients read."""
+        self.assertEqual(answer.status, status, answer.body)
+        error = answer.json()["error"]
+        self.assertTrue(error["message"])
+        self.assertTrue(error["type"])
+        self.assertTrue(error["code"])
+        if param:
+            self.assertEqual(error["param"], param)
+        return error
 
 
 def ids(count, first=1000):
