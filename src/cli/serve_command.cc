@@ -17,9 +17,10 @@ namespace octavo::cli {
 namespace {
 
 constexpr char kExamples[] =
-    R"(Serves the model over HTTP with OpenAI's API: /v1/chat/completions, /v1/completions, /v1/models,
-and /health, /metrics, /tokenize and others (docs/guides/serving.md). The port answers at once; /health
-is 503 until the model is loaded, and again from SIGTERM on, while running requests are finished.
+    R"(Serves the model over HTTP with OpenAI's API: /v1/chat/completions, /v1/completions and
+/v1/models, and /health, /metrics, /tokenize and others (docs/guides/serving.md). The port answers
+at once; /health is 503 until the model is loaded, and again from SIGTERM on, while running requests
+are finished.
 
 Examples:
   octavo serve                                    the default model on 127.0.0.1:8000

@@ -1,0 +1,114 @@
+// Who may call what, by the headers of a request.
+
+#include "server/access.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+namespace octavo::server {
+namespace {
+
+// A request that nobody answers.
+class DeadExchange : public Exchange {
+ public:
+  using Exchange::Exchange;
+  asio::any_io_executor executor() override { return {}; }
+  Awaitable<bool> Send(HttpResponse) override { co_return false; }
+  Awaitable<bool> BeginStream(HttpResponse) override { co_return false; }
+  Awaitable<bool> Write(std::string_view) override { co_return false; }
+  Awaitable<bool> EndStream() override { co_return false; }
+  void WatchClient(std::function<void()>) override {}
+};
+
+HttpRequest With(std::vector<std::string> authorizations, bool is_local = false) {
+  HttpRequest request;
+  request.is_local = is_local;
+  for (std::string& value : authorizations) {
+    request.headers.emplace_back("authorization", std::move(value));
+  }
+  return request;
+}
+
+int StatusOf(const Access& access, Guard guard, HttpRequest request) {
+  DeadExchange exchange(std::move(request));
+  const std::optional<ApiError> error = access.Check(guard, &exchange);
+  return error ? error->status : 200;
+}
+
+TEST(AccessTest, OnlyTheExactKeyOpens) {
+  AccessOptions options;
+  options.api_keys = {"k1", "second"};
+  const Access access(options);
+  EXPECT_EQ(StatusOf(access, Guard::kKey, With({"Bearer k1"})), 200);
+  EXPECT_EQ(StatusOf(access, Guard::kKey, With({"Bearer second"})), 200);
+  for (const std::string value :
+       {"Bearer", "Bearer ", "bearer k1", "Bearer  k1", "Bearer k1 ", "Bearer k", "Bearer k11",
+        "Basic k1", "k1", "Bearer K1", "Bearer \xff", ""}) {
+    EXPECT_EQ(StatusOf(access, Guard::kKey, With({value})), 401) << value;
+  }
+  EXPECT_EQ(StatusOf(access, Guard::kKey, With({})), 401);
+  EXPECT_EQ(StatusOf(access, Guard::kKey, With({"Bearer k1", "Bearer k1"})), 401);
+  EXPECT_EQ(StatusOf(access, Guard::kOpen, With({})), 200);
+}
+
+TEST(AccessTest, EveryRefusalReadsTheSame) {
+  AccessOptions options;
+  options.api_keys = {"key"};
+  const Access access(options);
+  DeadExchange none(With({}));
+  DeadExchange wrong(With({"Bearer ke"}));
+  EXPECT_EQ(access.Check(Guard::kKey, &none)->Json(), access.Check(Guard::kKey, &wrong)->Json());
+}
+
+TEST(AccessTest, WhatConcernsAllNeedsTheAdminKey) {
+  AccessOptions options;
+  options.api_keys = {"key"};
+  EXPECT_EQ(StatusOf(Access(options), Guard::kAdmin, With({"Bearer key"}, true)), 403);
+  options.admin_key = "admin";
+  const Access access(options);
+  EXPECT_EQ(StatusOf(access, Guard::kAdmin, With({"Bearer admin"})), 200);
+  EXPECT_EQ(StatusOf(access, Guard::kAdmin, With({"Bearer key"})), 403);
+  EXPECT_EQ(StatusOf(access, Guard::kAdmin, With({})), 401);
+  EXPECT_EQ(StatusOf(access, Guard::kKey, With({"Bearer admin"})), 200);
+}
+
+TEST(AccessTest, WithoutAnyKeyThisMachineAloneIsTheAdmin) {
+  const Access access(AccessOptions{});
+  EXPECT_EQ(StatusOf(access, Guard::kKey, With({})), 200);
+  EXPECT_EQ(StatusOf(access, Guard::kAdmin, With({}, /*is_local=*/true)), 200);
+  EXPECT_EQ(StatusOf(access, Guard::kAdmin, With({}, /*is_local=*/false)), 403);
+}
+
+TEST(AccessTest, EachKeyHasASaltOfItsOwnThatIsNotTheKey) {
+  AccessOptions options;
+  options.api_keys = {"one", "two"};
+  const auto salt = [&options](const std::string& key) {
+    DeadExchange exchange(With({"Bearer " + key}));
+    EXPECT_FALSE(Access(options).Check(Guard::kKey, &exchange));
+    return std::string(exchange.key_salt());
+  };
+  EXPECT_NE(salt("one"), salt("two"));
+  EXPECT_EQ(salt("one"), salt("one"));
+  EXPECT_EQ(salt("one").find("one"), std::string::npos);
+  options.salt_by_key = false;
+  EXPECT_EQ(salt("one"), "");
+}
+
+TEST(AccessTest, OtherOriginsAreLetInByNameOnly) {
+  HttpRequest request;
+  request.headers.emplace_back("origin", "https://a.example");
+  AccessOptions options;
+  EXPECT_TRUE(Access(options).CorsHeaders(request).empty());
+  EXPECT_TRUE(Access(options).PreflightHeaders(request).empty());
+  options.allowed_origins = {"https://b.example"};
+  EXPECT_TRUE(Access(options).CorsHeaders(request).empty());
+  options.allowed_origins = {"https://a.example"};
+  EXPECT_EQ(Access(options).CorsHeaders(request).front().second, "https://a.example");
+  options.allowed_origins = {"*"};
+  EXPECT_EQ(Access(options).CorsHeaders(request).front().second, "*");
+}
+
+}  // namespace
+}  // namespace octavo::server
