@@ -115,6 +115,7 @@ class Server:
             self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(timeout)
         self._reader.join(timeout)
+        self.process.stderr.close()
         return code
 
     # --- requests ---
