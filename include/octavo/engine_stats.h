@@ -13,6 +13,9 @@
 
 namespace octavo {
 
+inline constexpr std::array<uint32_t, 13> kStepRowBounds = {1,   8,    16,   32,   64,   128,  256,
+                                                            512, 1024, 2048, 4096, 8192, 16384};
+
 struct EngineStats {
   // Now.
   uint32_t num_running = 0;  // sequences
@@ -25,6 +28,8 @@ struct EngineStats {
 
   // Since the start.
   uint64_t num_steps = 0;
+  // Steps by their rows: bucket i counts those of at most kStepRowBounds[i], the last one the rest.
+  std::array<uint64_t, 14> num_steps_by_rows{};
   uint64_t num_prompt_tokens = 0;      // of admitted requests, each once
   uint64_t num_cached_tokens = 0;      // of them, found in the cache
   uint64_t num_computed_tokens = 0;    // rows of all steps, recomputed ones too

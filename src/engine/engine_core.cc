@@ -221,6 +221,9 @@ void EngineCore::Step() {
   CommitBatch();
   ReadLogits();
   ++stats_.num_steps;
+  const auto num_rows = static_cast<uint32_t>(batch_tokens_.size());
+  const auto bucket = std::ranges::lower_bound(kStepRowBounds, num_rows) - kStepRowBounds.begin();
+  ++stats_.num_steps_by_rows[static_cast<size_t>(bucket)];
   if (options_.check_integrity) {
     const kvcache::IntegrityReport report = CheckIntegrity();
     OCTAVO_CHECK(report.ok(), report.ToString());

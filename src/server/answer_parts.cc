@@ -20,13 +20,12 @@ void WriteBytes(std::string_view bytes, JsonWriter& json) {
 // token, logprob, bytes.
 void WriteChatToken(const Engine& engine, const AnswerOptions& answer, const TokenLogprob& token,
                     JsonWriter& json) {
-  const std::string bytes = engine.TokenBytes(token.token_id);
-  json.Member("token", answer.tokens_as_token_ids ? fmt::format("token_id:{}", token.token_id)
-                                                  : text::ReplaceInvalidUtf8(bytes));
+  json.Member("token", answer.tokens_as_token_ids
+                           ? fmt::format("token_id:{}", token.token_id)
+                           : text::ReplaceInvalidUtf8(engine.TokenBytes(token.token_id)));
   json.Key("logprob").Float(token.logprob);
   json.Key("bytes");
-  // What is no part of the text has no bytes in it.
-  WriteBytes(engine.IsSpecialToken(token.token_id) ? std::string_view() : bytes, json);
+  WriteBytes(TextBytes(engine, answer, token.token_id), json);
 }
 
 }  // namespace
@@ -54,6 +53,11 @@ void WriteUsage(const Usage& usage, JsonWriter& json) {
       .Member("cached_tokens", usage.num_cached_tokens)
       .EndObject();
   json.EndObject();
+}
+
+std::string TextBytes(const Engine& engine, const AnswerOptions& answer, TokenId id) {
+  if (answer.skips_special_tokens && engine.IsSpecialToken(id)) return {};
+  return engine.TokenBytes(id);
 }
 
 std::string TokenName(const Engine& engine, TokenId id, bool as_token_id) {
@@ -95,9 +99,7 @@ void CompletionLogprobs::Write(int64_t* text_offset, JsonWriter& json) const {
   json.EndArray().Key("text_offset").BeginArray();
   for (const Entry& entry : entries_) {
     json.Int(*text_offset);
-    if (!engine_.IsSpecialToken(entry.id)) {
-      *text_offset += NumCharacters(engine_.TokenBytes(entry.id));
-    }
+    *text_offset += NumCharacters(TextBytes(engine_, answer_, entry.id));
   }
   json.EndArray().EndObject();
 }

@@ -30,6 +30,9 @@ struct Usage {
 };
 void WriteUsage(const Usage& usage, JsonWriter& json);
 
+// What the token adds to the answer's text, as far as it is one by itself.
+std::string TextBytes(const Engine& engine, const AnswerOptions& answer, TokenId id);
+
 // The token as a name: its text; "bytes:\xe2\x80" if that is not text; "token_id:N" if asked for.
 std::string TokenName(const Engine& engine, TokenId id, bool as_token_id);
 

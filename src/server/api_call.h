@@ -25,6 +25,7 @@ struct AnswerOptions {
   std::string request_id;            // vLLM: instead of the header's; empty = none
   bool include_metrics = false;      // times of this request
   bool explain = false;
+  bool skips_special_tokens = true;     // in the text
   std::optional<int32_t> num_logprobs;  // per token, beside the chosen one
 };
 

@@ -1,7 +1,9 @@
 #include "server/api_error.h"
 
+#include <algorithm>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <iterator>
 #include <string_view>
 
 #include "text/utf8.h"
@@ -31,6 +33,37 @@ std::string_view TypeOf(int status) {
     default:
       return "InternalServerError";
   }
+}
+
+// The field that a message of the engine begins with: "top_p is 2, but must be ...".
+std::string_view FieldOf(std::string_view message) {
+  static constexpr std::string_view kFields[] = {"n",
+                                                 "temperature",
+                                                 "top_p",
+                                                 "top_k",
+                                                 "min_p",
+                                                 "repetition_penalty",
+                                                 "presence_penalty",
+                                                 "frequency_penalty",
+                                                 "logit_bias",
+                                                 "allowed_token_ids",
+                                                 "stop",
+                                                 "stop_token_ids",
+                                                 "max_tokens",
+                                                 "min_tokens",
+                                                 "logprobs",
+                                                 "prompt_logprobs",
+                                                 "cache_salt",
+                                                 "pin_ttl_ms",
+                                                 "beam_width",
+                                                 "length_penalty",
+                                                 "structured_outputs"};
+  const size_t end = message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
+  const std::string_view word = message.substr(0, end);
+  const bool is_word = end != std::string_view::npos &&
+                       std::string_view(" [.").find(message[end]) != std::string_view::npos;
+  return is_word && std::ranges::find(kFields, word) != std::end(kFields) ? word
+                                                                          : std::string_view();
 }
 
 std::string OneLine(std::string_view text) {
@@ -82,6 +115,7 @@ ApiError NotFound(std::string code, std::string message) {
 ApiError FromStatus(const Status& status) {
   ApiError error;
   error.message = status.message();
+  if (status.code() == StatusCode::kInvalidArgument) error.param = FieldOf(status.message());
   switch (status.code()) {
     case StatusCode::kInvalidArgument:
     case StatusCode::kUnimplemented:

@@ -41,6 +41,7 @@ ApiResult<ChatCall> ParseChat(std::string_view body, const LimitOptions& limits,
   ReadBeamSearch(fields, &request);
   ReadSharingFields(fields, &request);
   call.answer.explain = request.explain;
+  call.answer.skips_special_tokens = request.params.skip_special_tokens;
   ReadToolFields(fields, &call.tools);
   ChatInput input;
   ReadChatInput(fields, &input);

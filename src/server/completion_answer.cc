@@ -14,7 +14,6 @@ CompletionAnswer::CompletionAnswer(const Engine& engine, CompletionCall call, An
   choices_.resize(call_.requests.size() * static_cast<size_t>(num_completions_));
   for (const Request& request : call_.requests) {
     usage_.num_prompt_tokens += static_cast<int64_t>(request.prompt_token_ids.size());
-    if (call_.echo) prompts_.push_back(request.prompt_token_ids);
   }
 }
 
@@ -52,7 +51,7 @@ void CompletionAnswer::WriteHead(JsonWriter& json) const {
 void CompletionAnswer::WriteChoice(const RequestOutput& output, const CompletionOutput& completion,
                                    size_t prompt_index, JsonWriter& json) const {
   json.BeginObject().Member("index", IndexOf(prompt_index, completion.index));
-  std::string text = call_.echo ? PromptText(prompt_index) : std::string();
+  std::string text = call_.echo ? call_.echoed[prompt_index] : std::string();
   if (!call_.only_echo) text += completion.text;
   json.Member("text", text).Key("logprobs");
   if (call_.answer.num_logprobs) {
@@ -101,7 +100,7 @@ void CompletionAnswer::AppendChunk(const Generation::Piece& piece, std::string* 
   usage_.num_generation_tokens += static_cast<int64_t>(update.token_ids.size());
   std::string text;
   if (call_.echo && !choice.has_begun) {
-    text = PromptText(piece.prompt_index);
+    text = call_.echoed[piece.prompt_index];
     choice.text_offset = NumCharacters(text);
   }
   if (!call_.only_echo) text += update.text;
@@ -162,10 +161,6 @@ std::string CompletionAnswer::LastEvents(std::span<const RequestOutput> outputs)
     AppendEvent(json.text(), &events);
   }
   return events + std::string(kStreamEnd);
-}
-
-std::string CompletionAnswer::PromptText(size_t prompt_index) const {
-  return *engine_.Detokenize(prompts_[prompt_index]);
 }
 
 int64_t CompletionAnswer::IndexOf(size_t prompt_index, int32_t completion) const {

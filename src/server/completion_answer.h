@@ -36,14 +36,12 @@ class CompletionAnswer : public Answer {
   void WriteChoice(const RequestOutput& output, const CompletionOutput& completion,
                    size_t prompt_index, JsonWriter& json) const;
   void AppendChunk(const Generation::Piece& piece, std::string* events);
-  std::string PromptText(size_t prompt_index) const;
   int64_t IndexOf(size_t prompt_index, int32_t completion) const;
 
   const Engine& engine_;
   CompletionCall call_;
   const AnswerHead head_;
-  std::vector<std::vector<TokenId>> prompts_;  // with echo
-  int32_t num_completions_ = 1;                // per prompt
+  int32_t num_completions_ = 1;  // per prompt
   std::vector<Choice> choices_;
   Usage usage_;
 };

@@ -13,8 +13,8 @@ namespace {
 namespace json = boost::json;
 using TokenIds = std::vector<TokenId>;
 
-ApiResult<TokenIds> ReadTokenIds(const json::array& array, std::string_view where,
-                                 const Engine& engine) {
+ApiResult<Prompt> ReadTokenIds(const json::array& array, std::string_view where,
+                               const Engine& engine) {
   const int32_t vocab_size = engine.model_info().vocab_size;
   TokenIds ids;
   ids.reserve(array.size());
@@ -27,25 +27,25 @@ ApiResult<TokenIds> ReadTokenIds(const json::array& array, std::string_view wher
     ids.push_back(static_cast<TokenId>(value.get_int64()));
   }
   if (ids.empty()) return InvalidField("prompt", fmt::format("{} is an empty array", where));
-  return ids;
+  return Prompt{std::move(ids), std::nullopt};
 }
 
-ApiResult<TokenIds> ReadText(std::string_view text, std::string_view where, bool add_special,
-                             const Engine& engine) {
-  Result<TokenIds> ids = engine.Tokenize(text, {.add_special = add_special});
+ApiResult<Prompt> ReadText(std::string_view text, std::string_view where,
+                           const TokenizeOptions& options, const Engine& engine) {
+  Result<TokenIds> ids = engine.Tokenize(text, options);
   if (!ids.ok()) return FromStatus(ids.status());
   if (ids->empty()) {
     return InvalidField(
         "prompt", fmt::format("{} is empty, and this model has no token to begin with", where));
   }
-  return *std::move(ids);
+  return Prompt{*std::move(ids), std::string(text)};
 }
 
 // An element of a batch.
-ApiResult<TokenIds> ReadElement(const json::value& value, size_t index, bool add_special,
-                                const Engine& engine) {
+ApiResult<Prompt> ReadElement(const json::value& value, size_t index,
+                              const TokenizeOptions& options, const Engine& engine) {
   const std::string where = fmt::format("prompt[{}]", index);
-  if (value.is_string()) return ReadText(value.get_string(), where, add_special, engine);
+  if (value.is_string()) return ReadText(value.get_string(), where, options, engine);
   if (value.is_array()) return ReadTokenIds(value.get_array(), where, engine);
   return InvalidField("prompt", fmt::format("{} is {}, but must be a text or an array of token ids",
                                             where, ShortJson(value)));
@@ -74,17 +74,25 @@ void CheckCombinations(JsonFields& fields, const CompletionCall& call, const Req
 
 }  // namespace
 
-ApiResult<std::vector<TokenIds>> ReadPrompts(const json::value& prompt, bool add_special,
-                                             size_t max_prompts, const Engine& engine) {
-  std::vector<TokenIds> prompts;
-  const auto add = [&prompts](ApiResult<TokenIds> ids) -> std::optional<ApiError> {
-    if (!ids.ok()) return ids.error();
-    prompts.push_back(*std::move(ids));
+TokenizeOptions ReadTokenizeOptions(JsonFields& fields) {
+  TokenizeOptions options;
+  options.add_special = fields.Bool("add_special_tokens").value_or(true);
+  options.parse_special = fields.Bool("parse_special").value_or(true);
+  return options;
+}
+
+ApiResult<std::vector<Prompt>> ReadPrompts(const json::value& prompt,
+                                           const TokenizeOptions& options, size_t max_prompts,
+                                           const Engine& engine) {
+  std::vector<Prompt> prompts;
+  const auto add = [&prompts](ApiResult<Prompt> read) -> std::optional<ApiError> {
+    if (!read.ok()) return read.error();
+    prompts.push_back(*std::move(read));
     return std::nullopt;
   };
   std::optional<ApiError> error;
   if (prompt.is_string()) {
-    error = add(ReadText(prompt.get_string(), "prompt", add_special, engine));
+    error = add(ReadText(prompt.get_string(), "prompt", options, engine));
   } else if (!prompt.is_array()) {
     return InvalidField(
         "prompt", fmt::format("prompt is {}, but must be a text, an array of texts, an array of "
@@ -99,7 +107,7 @@ ApiResult<std::vector<TokenIds>> ReadPrompts(const json::value& prompt, bool add
                                                 array.size(), max_prompts));
     }
     for (size_t i = 0; i < array.size() && !error; ++i) {
-      error = add(ReadElement(array[i], i, add_special, engine));
+      error = add(ReadElement(array[i], i, options, engine));
     }
   }
   if (error) return *error;
@@ -115,7 +123,7 @@ ApiResult<CompletionCall> ParseCompletion(std::string_view body, const LimitOpti
   call.model = fields.String("model", 1024).value_or("");
   ReadAnswerFields(fields, &call.answer);
   call.echo = fields.Bool("echo").value_or(false);
-  const bool add_special = fields.Bool("add_special_tokens").value_or(true);
+  const TokenizeOptions tokenize = ReadTokenizeOptions(fields);
 
   Request request;
   ReadSamplingFields(fields, &request.params);
@@ -128,22 +136,28 @@ ApiResult<CompletionCall> ParseCompletion(std::string_view body, const LimitOpti
   ReadBeamSearch(fields, &request);
   ReadSharingFields(fields, &request);
   call.answer.explain = request.explain;
+  call.answer.skips_special_tokens = request.params.skip_special_tokens;
   CheckCombinations(fields, call, request);
   const json::value* prompt = fields.Find("prompt");
   if (prompt == nullptr) fields.Fail("prompt", "a text or an array of token ids");
   if (!fields.ok()) return fields.error();
 
-  ApiResult<std::vector<TokenIds>> prompts =
-      ReadPrompts(*prompt, add_special, limits.max_prompts, engine);
+  ApiResult<std::vector<Prompt>> prompts =
+      ReadPrompts(*prompt, tokenize, limits.max_prompts, engine);
   if (!prompts.ok()) return prompts.error();
-  for (TokenIds& ids : *prompts) {
+  for (Prompt& read : *prompts) {
     if (std::optional<ApiError> error =
-            CheckContext(ids.size(), engine.model_info().max_model_len)) {
+            CheckContext(read.token_ids.size(), engine.model_info().max_model_len)) {
       error->param = "prompt";
       return *std::move(error);
     }
+    if (call.echo) {
+      call.echoed.push_back(
+          read.text ? *std::move(read.text)
+                    : *engine.Detokenize(read.token_ids, request.params.skip_special_tokens));
+    }
     call.requests.push_back(request);
-    call.requests.back().prompt_token_ids = std::move(ids);
+    call.requests.back().prompt_token_ids = std::move(read.token_ids);
   }
   return call;
 }

@@ -42,6 +42,20 @@ class Families {
     histogram.sample_sum = static_cast<double>(source.sum_ms) / 1e3;
   }
 
+  void StepRows(const EngineStats& stats) {
+    prometheus::ClientMetric::Histogram& histogram =
+        Add("vllm:iteration_tokens_total", "Tokens computed in a step.", MetricType::Histogram, {})
+            .histogram;
+    uint64_t cumulative = 0;
+    for (size_t i = 0; i < kStepRowBounds.size(); ++i) {
+      cumulative += stats.num_steps_by_rows[i];
+      histogram.bucket.push_back({cumulative, static_cast<double>(kStepRowBounds[i])});
+    }
+    histogram.bucket.push_back({stats.num_steps, std::numeric_limits<double>::infinity()});
+    histogram.sample_count = stats.num_steps;
+    histogram.sample_sum = static_cast<double>(stats.num_computed_tokens);
+  }
+
  private:
   // Metrics of one name and other labels stand together.
   ClientMetric& Add(const char* name, const char* help, MetricType type, Labels labels) {
@@ -71,8 +85,7 @@ void AddGauges(const EngineStats& stats, const EngineMetricsOptions& options, Fa
   out.Gauge("vllm:kv_cache_usage_perc", "Share of the blocks that sequences hold, 0 to 1.", usage);
   out.Gauge("vllm:cache_config_info", "The cache's configuration.", 1,
             {{"block_size", fmt::format("{}", options.block_size)},
-             {"num_gpu_blocks", fmt::format("{}", cache.num_blocks)},
-             {"enable_prefix_caching", "True"}});
+             {"num_gpu_blocks", fmt::format("{}", cache.num_blocks)}});
   constexpr char kBlocks[] = "Blocks of the KV cache, by state.";
   out.Gauge("octavo:kv_blocks", kBlocks, cache.num_blocks_in_use, {{"state", "used"}});
   out.Gauge("octavo:kv_blocks", kBlocks, cache.num_cached_blocks, {{"state", "cached"}});
@@ -141,6 +154,7 @@ void CollectEngineMetrics(const EngineStats& stats, const EngineMetricsOptions& 
   Families out(families);
   AddGauges(stats, options, out);
   AddCounters(stats, options, out);
+  out.StepRows(stats);
   if (!options.block_metrics) return;
   const kvcache::ContentDurations& durations = stats.cache.durations;
   out.Durations("vllm:kv_block_lifetime_seconds", "From a block's content to its eviction.",

@@ -20,11 +20,11 @@ ApiResult<PromptCall> ReadPromptCall(const boost::json::object& body, const Limi
     call.token_ids = std::move(prompt->token_ids);
     return call;
   }
-  const bool add_special = fields.Bool("add_special_tokens").value_or(true);
+  const TokenizeOptions options = ReadTokenizeOptions(fields);
   const std::optional<std::string> text = fields.String("prompt", limits.max_body_bytes);
   if (!text) fields.Fail("prompt", "a text, unless there are messages");
   if (!fields.ok()) return fields.error();
-  Result<std::vector<TokenId>> ids = engine.Tokenize(*text, {.add_special = add_special});
+  Result<std::vector<TokenId>> ids = engine.Tokenize(*text, options);
   if (!ids.ok()) return FromStatus(ids.status());
   call.token_ids = *std::move(ids);
   return call;

@@ -12,16 +12,10 @@
 #include <utility>
 
 #include "server/access.h"
-#include "server/api_error.h"
-#include "server/chat_api.h"
-#include "server/completion_api.h"
-#include "server/info_api.h"
 #include "server/listener.h"
-#include "server/openapi.h"
-#include "server/render_api.h"
 #include "server/router.h"
+#include "server/routes.h"
 #include "server/service.h"
-#include "server/token_api.h"
 
 namespace octavo::server {
 namespace {
@@ -58,12 +52,7 @@ class ServerImpl : public Server {
                  [this](Exchange& exchange) { return router_.Dispatch(exchange); },
                  [this](const Exchange& exchange, double s) { log_.Request(exchange, s); },
                  [this] { return service_.phase() != Phase::kDraining; }} {
-    AddInfoApi(service_, router_);
-    AddCompletionApi(service_, router_);
-    AddChatApi(service_, router_);
-    AddTokenApi(service_, router_);
-    AddRenderApi(service_, router_);
-    AddOpenApi(service_, router_);
+    AddRoutes(service_, router_);
   }
 
   ~ServerImpl() override {
