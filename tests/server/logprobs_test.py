@@ -223,6 +223,17 @@ class TokenBytesTest(ServerTest):
                 data = b"".join(bytes(t["bytes"]) for t in choice["logprobs"]["content"])
                 self.assertEqual(data.decode(), text)
 
+    def test_an_echo_is_the_prompt_as_it_was_sent(self):
+        """Also where it spells a special token; from token ids, what skip_special_tokens says."""
+        choice, _ = self.server.complete("<|im_start|>x", echo=True, max_tokens=0)
+        self.assertEqual(choice["text"], "<|im_start|>x")
+        for shown, text in ((False, "() loc"), (True, "<|im_start|>()<|im_end|> loc")):
+            choice, _ = self.server.complete([1, 1000, 2, 1001], echo=True, max_tokens=0, logprobs=1,
+                                             skip_special_tokens=not shown)
+            self.assertEqual(choice["text"], text)
+            self.assertEqual(choice["logprobs"]["text_offset"],
+                             [0, 12, 14, 24] if shown else [0, 0, 2, 2])
+
     def test_text_offsets_count_special_tokens_only_where_they_are_shown(self):
         end = self.server.post("/tokenize", {"prompt": "<|im_end|>"}).json()["tokens"]
         for shown, offsets in ((False, [0, 0, 0]), (True, [0, 10, 20])):

@@ -58,6 +58,10 @@ class WithoutCacheTest(SmallPoolTest):
             _, answer = self.server.complete(ids(40), max_tokens=1)
             self.assertEqual(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
 
+    def test_the_metrics_say_that_the_cache_is_off(self):
+        labels = 'block_size="16",num_gpu_blocks="40",enable_prefix_caching="False"'
+        self.assertEqual(self.server.metrics()[f"vllm:cache_config_info{{{labels}}}"], 1)
+
 
 class WithCacheTest(SmallPoolTest):
     options = pool_of(40) + ("--max-model-len", 128)
