@@ -136,6 +136,17 @@ class OneAtATimeTest(CutOff):
                     self.assert_gives_way(lambda: leave(connection))
                     self.server.wait_until(self.server.is_idle)
 
+    def test_a_client_that_leaves_during_a_long_prompt_is_noticed(self):
+        """C3b"""
+        for stream in (False, True):
+            with self.subTest(stream=stream):
+                connection = self.send(prompt=ids(4000, 1000 + stream), stream=stream)
+                self.wait_until_running()
+                num_computed = self.server.metrics()["octavo:computed_tokens_total"]
+                self.assert_gives_way(connection.close)
+                num_computed = self.server.metrics()["octavo:computed_tokens_total"] - num_computed
+                self.assertLess(num_computed, 4000)
+
     def test_a_pipelined_request_is_answered_after_the_first(self):
         """C3, the other side: what lies there already is no sign that the client has left."""
         body = {**ENDLESS, "max_tokens": 2}
@@ -154,6 +165,14 @@ class ManyTest(CutOff):
         self.server.wait_until(lambda: self.num_running() == 3)
         connection.close()
         self.server.wait_until(self.server.is_idle)
+
+    def test_beams_end_with_their_client(self):
+        """C3b"""
+        connection = self.send(n=4, use_beam_search=True, max_tokens=400)
+        self.server.wait_until(self.num_running)
+        connection.close()
+        self.server.wait_until(self.server.is_idle)
+        self.assertLess(self.server.metrics()["vllm:generation_tokens_total"], 4 * 400)
 
     def test_several_prompts_of_one_request_end_with_their_client(self):
         """C3b"""

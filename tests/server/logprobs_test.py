@@ -228,8 +228,9 @@ class TokenBytesTest(ServerTest):
         choice, _ = self.server.complete("<|im_start|>x", echo=True, max_tokens=0)
         self.assertEqual(choice["text"], "<|im_start|>x")
         for shown, text in ((False, "() loc"), (True, "<|im_start|>()<|im_end|> loc")):
-            choice, _ = self.server.complete([1, 1000, 2, 1001], echo=True, max_tokens=0, logprobs=1,
-                                             skip_special_tokens=not shown)
+            choice, _ = self.server.complete(
+                [1, 1000, 2, 1001], echo=True, max_tokens=0, logprobs=1,
+                skip_special_tokens=not shown)
             self.assertEqual(choice["text"], text)
             self.assertEqual(choice["logprobs"]["text_offset"],
                              [0, 12, 14, 24] if shown else [0, 0, 2, 2])

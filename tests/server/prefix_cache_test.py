@@ -240,7 +240,7 @@ class SaltTest(CacheTest):
 
 
 class KeySaltTest(CacheTest):
-    """B3: clients with keys of their own have caches of their own, without a salt in the request."""
+    """B3: clients with keys of their own have caches of their own, whatever their salts."""
 
     options = OPTIONS + ("--api-key", "one", "--api-key", "two", "--admin-api-key", "root")
 

@@ -28,6 +28,16 @@ def read_to_end(connection):
     return read_until(connection, b"\0 no such mark \0")
 
 
+def read_to_end_or_reset(connection):
+    data = b""
+    try:
+        while piece := connection.recv(4096):
+            data += piece
+    except ConnectionResetError:
+        pass
+    return data
+
+
 def half_close(connection):
     """Says that nothing more is sent; goes on reading."""
     connection.shutdown(socket.SHUT_WR)

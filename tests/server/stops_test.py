@@ -116,8 +116,8 @@ class StopStringTest(ServerTest):
     def test_stop_strings_that_are_none_are_refused(self):
         for stop in ("", [""], ["a", ""], [1], 1, True, {}, [None], [["a"]], ["x"] * 65):
             with self.subTest(stop=stop):
-                self.assert_refused(self.server.post("/v1/completions", {**self.body, "stop": stop}),
-                                    param="stop")
+                answer = self.server.post("/v1/completions", {**self.body, "stop": stop})
+                self.assert_refused(answer, param="stop")
         for stop in (None, []):
             self.assertEqual(self.both(stop=stop)["text"], SAID)
 
