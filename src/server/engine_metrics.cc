@@ -97,16 +97,17 @@ void AddGauges(const EngineStats& stats, const EngineMetricsOptions& options, Fa
   if (!options.former_names) return;
   out.Gauge("vllm:gpu_cache_usage_perc", "Former name of kv_cache_usage_perc.", usage);
   out.Gauge("vllm:gpu_prefix_cache_hit_rate", "Prefix hits by queries.",
-            Share(cache.num_hit_tokens, cache.num_query_tokens));
+            Share(stats.num_cached_tokens, stats.num_prompt_tokens));
   out.Gauge("vllm:num_requests_swapped", "Former name of octavo:swapped_sequences.",
             stats.num_swapped);
 }
 
 void AddCounters(const EngineStats& stats, const EngineMetricsOptions& options, Families& out) {
   const kvcache::KvCacheStats& cache = stats.cache;
-  out.Counter("vllm:prefix_cache_queries_total", "Prompt tokens that were looked up.",
-              cache.num_query_tokens);
-  out.Counter("vllm:prefix_cache_hits_total", "Of them, found.", cache.num_hit_tokens);
+  // A request counts once: what a preempted sequence finds again when it comes back is not a hit.
+  const uint64_t num_queries = cache.num_query_tokens > 0 ? stats.num_prompt_tokens : 0;
+  out.Counter("vllm:prefix_cache_queries_total", "Prompt tokens that were looked up.", num_queries);
+  out.Counter("vllm:prefix_cache_hits_total", "Of them, found.", stats.num_cached_tokens);
   out.Counter("vllm:num_preemptions_total", "Sequences that lost their blocks.",
               stats.num_preemptions_recompute + stats.num_preemptions_swap);
   out.Counter("vllm:prompt_tokens_total", "Prompt tokens of admitted requests.",
@@ -142,9 +143,9 @@ void AddCounters(const EngineStats& stats, const EngineMetricsOptions& options, 
               cache.num_merged_blocks);
   if (!options.former_names) return;
   out.Counter("vllm:gpu_prefix_cache_queries_total", "Former name of prefix_cache_queries.",
-              cache.num_query_tokens);
+              num_queries);
   out.Counter("vllm:gpu_prefix_cache_hits_total", "Former name of prefix_cache_hits.",
-              cache.num_hit_tokens);
+              stats.num_cached_tokens);
 }
 
 }  // namespace

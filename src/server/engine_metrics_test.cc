@@ -26,8 +26,8 @@ TEST(EngineMetricsTest, NamesAreVllmsAndLabelsAreEscaped) {
   stats.num_running = 3;
   stats.cache.num_blocks = 8;
   stats.cache.num_blocks_in_use = 2;
-  stats.cache.num_query_tokens = 100;
-  stats.cache.num_hit_tokens = 40;
+  stats.num_prompt_tokens = 100;
+  stats.num_cached_tokens = 40;
   stats.num_finished[2] = 7;  // length
   const std::string text = Expose(stats, {});
   EXPECT_TRUE(Has(text, std::string("vllm:num_requests_running{") + kLabels + " 3")) << text;

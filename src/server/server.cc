@@ -103,7 +103,10 @@ class ServerImpl : public Server {
     // A std::function is copyable, and an engine is not: the pointer changes hands inside.
     asio::post(io_, [this, raw = engine.release()] {
       service_.SetEngine(std::unique_ptr<Engine>(raw));
-      log_.Info(fmt::format("ready: {} on port {}", service_.model_name(), port()));
+      const ModelInfo& info = service_.engine()->model_info();
+      log_.Info(fmt::format("ready: {} on port {}; {} threads, {}, {} tokens of context",
+                            service_.model_name(), port(), info.threads, info.simd,
+                            info.max_model_len));
     });
   }
 

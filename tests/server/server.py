@@ -60,12 +60,14 @@ class Answer:
 class Server:
     """One server process. Use as a context manager."""
 
-    def __init__(self, *arguments, wait=True, model=MODEL, environment=None, limit_files=None):
+    def __init__(self, *arguments, wait=True, model=MODEL, environment=None, limit_files=None,
+                 launcher=()):
+        """`launcher` is a command that runs the command which follows it."""
         command = [PROGRAM, "serve", "-m", model, "--port", "0", *map(str, arguments)]
         if limit_files:
             command = ["sh", "-c", f'ulimit -n {limit_files}; exec "$@"', "sh", *command]
         self.process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, env={**os.environ, **(environment or {})})
+            [*launcher, *command], stderr=subprocess.PIPE, env={**os.environ, **(environment or {})})
         self.log = []
         self._lock = threading.Condition()
         self._reader = threading.Thread(target=self._read_log, daemon=True)
