@@ -76,23 +76,17 @@ class ManyConnections(ConnectionsTest):
 class SlowReaders(ConnectionsTest):
     options = ("--write-timeout", "1")
 
-    def resident_bytes(self):
-        with open(f"/proc/{self.server.process.pid}/status", encoding="ascii") as status:
-            return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmRSS"))
-
     def test_a_reader_that_takes_nothing_is_dropped_and_its_request_with_it(self):
-        # About 2 MB of events: more than the sockets' buffers take.
+        # About 1 MB of events: more than the sockets' buffers take.
         body = {"prompt": "Once upon a time", "max_tokens": 1500, "stream": True, "ignore_eos": True, "logprobs": 20}
         reader = socket.socket()
         with contextlib.closing(reader):
             reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             reader.connect(("127.0.0.1", self.server.port))
-            self.server.post("/v1/completions", {**body, "max_tokens": 400, "stream": False})  # what memory such a request takes
-            before, tokens = self.resident_bytes(), self.server.metrics()["vllm:generation_tokens_total"]
+            tokens = self.server.metrics()["vllm:generation_tokens_total"]
             reader.sendall(post_text("/v1/completions", body))
             self.server.wait_until(lambda: self.server.metrics()["vllm:num_requests_running"] == 1)
             self.server.wait_until(self.server.is_idle, timeout=120)
-            self.assertLess(self.resident_bytes() - before, 64 << 20)
         self.assertLess(self.server.metrics()["vllm:generation_tokens_total"] - tokens, 1500)
 
 

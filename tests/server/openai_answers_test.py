@@ -1,7 +1,9 @@
 """Completions and conversations through the official `openai` package: whole and streamed."""
 
+import asyncio
 import math
 
+import openai
 from openai_client import ClientTest, user
 from server import ids, main
 
@@ -182,6 +184,21 @@ class OpenAiConversations(ClientTest):
         self.assertEqual("from-the-client-1", raw.headers["x-request-id"])
         self.assertEqual("from-the-client-1", raw.request_id)
         self.assertEqual("chatcmpl-from-the-client-1", raw.parse().id)
+
+    def test_many_asynchronous_streams_at_once_say_what_each_says_alone(self):
+        questions = [f"What is {i} and {i}?" for i in range(8)]
+
+        async def ask(client, question):
+            stream = await client.chat.completions.create(
+                model=self.model, messages=user(question), temperature=0, max_completion_tokens=12, stream=True)
+            return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+
+        async def ask_all():
+            async with openai.AsyncOpenAI(base_url=self.server.base_url + "/v1", api_key="none", max_retries=0) as client:
+                return await asyncio.gather(*(ask(client, question) for question in questions))
+
+        alone = [self.chat(user(q), max_completion_tokens=12).choices[0].message.content for q in questions]
+        self.assertEqual(alone, asyncio.run(ask_all()))
 
     def test_a_drawn_request_id_reaches_the_answer(self):
         first, second = (self.chat(user("Hi"), max_completion_tokens=1) for _ in range(2))
