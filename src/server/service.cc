@@ -9,17 +9,26 @@
 #include "text/utf8.h"
 
 namespace octavo::server {
+namespace {
+
+constexpr size_t kNumCompileWorkers = 2;
+
+}  // namespace
 
 Service::Service(const ServerOptions& options, std::string version)
     : options_(options),
       version_(std::move(version)),
       created_(static_cast<int64_t>(std::time(nullptr))),
       workers_(options.num_workers),
+      compile_workers_(kNumCompileWorkers),
       model_names_(options.reports.served_model_names) {
   if (model_names_.empty()) model_names_.emplace_back();
 }
 
-Service::~Service() { workers_.join(); }
+Service::~Service() {
+  workers_.join();
+  compile_workers_.join();
+}
 
 void Service::SetEngine(std::unique_ptr<Engine> engine) {
   engine_ = std::move(engine);

@@ -32,6 +32,8 @@ class Service {
   const ServerOptions& options() const { return options_; }
   const std::string& version() const { return version_; }
   boost::asio::thread_pool& workers() { return workers_; }
+  // For requests whose grammar must be compiled, which may take seconds: the others do not wait.
+  boost::asio::thread_pool& compile_workers() { return compile_workers_; }
   RequestMetrics& metrics() { return metrics_; }
 
   Phase phase() const { return phase_; }
@@ -74,6 +76,7 @@ class Service {
   const std::string version_;
   const int64_t created_;
   boost::asio::thread_pool workers_;
+  boost::asio::thread_pool compile_workers_;
   RequestMetrics metrics_;
   Phase phase_ = Phase::kLoading;
   std::unique_ptr<Engine> engine_;
