@@ -167,7 +167,8 @@ class AccessForAllowedOrigins(ServerTest):
 
     def test_a_preflight_from_the_allowed_origin_is_answered_and_the_key_still_asked_for(self):
         origin = {"Origin": "https://app.example"}
-        answer = self.server.request("OPTIONS", "/v1/models", headers={**origin, "Access-Control-Request-Method": "GET"})
+        answer = self.server.request("OPTIONS", "/v1/models", headers={
+            **origin, "Access-Control-Request-Method": "GET"})
         self.assertEqual("https://app.example", answer.headers["Access-Control-Allow-Origin"])
         self.assertIn("Authorization", answer.headers["Access-Control-Allow-Headers"])
         refused = self.server.get("/v1/models", headers=origin)

@@ -79,7 +79,7 @@ class BatchInvariance(ServerTest):
         for size in (2, 3, 4, 7, 8, 16):
             with self.subTest(size=size):
                 prompts = [PROMPTS[i % len(PROMPTS)] for i in range(size)]
-                answers = at_once([lambda prompt=prompt: ask(self.server, prompt, max_tokens=12) for prompt in prompts])
+                answers = at_once([lambda prompt=prompt: ask(self.server, prompt, 12) for prompt in prompts])
                 for index, answer in enumerate(answers):
                     self.assertEqual([part[:12] for part in self.alone[index % len(PROMPTS)]], list(answer))
 
@@ -87,7 +87,8 @@ class BatchInvariance(ServerTest):
         answer = self.server.post("/v1/completions", {
             "prompt": list(PROMPTS[:4]), "max_tokens": MAX_TOKENS, "temperature": 0, "ignore_eos": True,
             "return_token_ids": True}).json()
-        self.assertEqual([tokens for tokens, _, _ in self.alone[:4]], [choice["token_ids"] for choice in answer["choices"]])
+        self.assertEqual([tokens for tokens, _, _ in self.alone[:4]],
+                         [choice["token_ids"] for choice in answer["choices"]])
 
     def test_the_answers_are_the_same_on_servers_that_compute_otherwise(self):
         for options in (("--threads", 1, "--max-num-batched-tokens", 1, "--max-num-seqs", 1),

@@ -57,7 +57,8 @@ class ManyConnections(ConnectionsTest):
     def test_heads_that_never_end_hold_nobody_up(self):
         with contextlib.ExitStack() as stack:
             for _ in range(100):
-                stack.enter_context(self.server.open_socket()).sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nX: ")
+                connection = stack.enter_context(self.server.open_socket())
+                connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nX: ")
             self.check_served("100 unfinished heads")
 
     def test_32_streams_read_byte_by_byte_hold_nobody_up(self):
@@ -169,7 +170,8 @@ class FewConnections(ConnectionsTest):
             head, _, content = answer.partition(b"\r\n\r\n")
             self.assertTrue(head.startswith(b"HTTP/1.1 503"), head)
             self.assertEqual("too_many_connections", json.loads(content)["error"]["code"])
-        self.server.wait_until(lambda: self.server.get("/health").status == 200)
+        self.server.wait_until(lambda: self.server.log_text().count('" 499 ') == 8)
+        self.server.wait_until(lambda: all(self.server.get("/health").status == 200 for _ in range(9)))
 
 
 if __name__ == "__main__":

@@ -9,12 +9,13 @@ import tempfile
 
 from server import SKIPPED, ServerTest, main
 
+CURL = ("curl", "-sS", "--noproxy", "*", "--max-time", "120")
 JSON = ("-H", "Content-Type: application/json")
 
 
 class CurlClient(ServerTest):
     def curl(self, path, *arguments, **options):
-        return subprocess.run(["curl", "-sS", "--noproxy", "*", "--max-time", "120", *arguments, self.server.base_url + path],
+        return subprocess.run([*CURL, *arguments, self.server.base_url + path],
                               check=True, capture_output=True, timeout=130, **options).stdout
 
     def head_and_body(self, path, *arguments):
@@ -29,8 +30,7 @@ class CurlClient(ServerTest):
 
     def test_a_stream_arrives_event_by_event(self):
         body = {"prompt": "1, 2, 3,", "max_tokens": 100, "stream": True, "ignore_eos": True}
-        command = ["curl", "-sSN", "--noproxy", "*", "--max-time", "120", *JSON, "-d", json.dumps(body),
-                   self.server.base_url + "/v1/completions"]
+        command = [*CURL, "-N", *JSON, "-d", json.dumps(body), self.server.base_url + "/v1/completions"]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             first = process.stdout.readline()
             # The first event came before the last token was computed.
@@ -46,7 +46,7 @@ class CurlClient(ServerTest):
             file.flush()
             # A server that ignores the expectation would let curl wait for this whole time.
             result = subprocess.run(
-                ["curl", "-sSv", "--noproxy", "*", "--max-time", "60", "--expect100-timeout", "50", *JSON, "-H", "Expect: 100-continue",
+                [*CURL, "-v", "--expect100-timeout", "100", *JSON, "-H", "Expect: 100-continue", "--max-time", "60",
                  "-w", "%{http_code} %{size_upload}", "-o", os.devnull, "--data-binary", "@" + file.name,
                  self.server.base_url + "/v1/completions"],
                 capture_output=True, text=True, timeout=70, check=True)
@@ -84,7 +84,7 @@ class CurlClient(ServerTest):
 
     def test_a_connection_serves_several_requests(self):
         urls = [self.server.base_url + "/health"] * 2
-        output = subprocess.run(["curl", "-sS", "--noproxy", "*", "-o", os.devnull, "-o", os.devnull, "-w", "%{num_connects} ", *urls],
+        output = subprocess.run([*CURL, "-o", os.devnull, "-o", os.devnull, "-w", "%{num_connects} ", *urls],
                                 check=True, capture_output=True, text=True, timeout=60).stdout
         self.assertEqual("1 0 ", output)
 

@@ -138,8 +138,8 @@ class MetricsOfAServer(Exposition):
 
     def test_counters_never_fall(self):
         last = self.samples("counter")
-        threads = [threading.Thread(target=self.server.complete, args=(ids(40, first=6000 + i),), kwargs={"max_tokens": 20})
-                   for i in range(4)]
+        threads = [threading.Thread(target=self.server.complete, args=(ids(40, first=6000 + i),),
+                                    kwargs={"max_tokens": 20}) for i in range(4)]
         for thread in threads:
             thread.start()
         while any(thread.is_alive() for thread in threads):

@@ -1,7 +1,7 @@
 """Makes the Python environment of the client tests: make_environment.py FOLDER.
 
-A virtual environment with what requirements.txt pins. Does nothing when FOLDER has one with the same requirements; fails
-when a package cannot be installed.
+A virtual environment with what requirements.txt pins. Does nothing when FOLDER has one with the same
+requirements; fails when a package cannot be installed.
 """
 
 import pathlib

@@ -194,7 +194,8 @@ class OpenAiConversations(ClientTest):
             return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
 
         async def ask_all():
-            async with openai.AsyncOpenAI(base_url=self.server.base_url + "/v1", api_key="none", max_retries=0) as client:
+            url = self.server.base_url + "/v1"
+            async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
                 return await asyncio.gather(*(ask(client, question) for question in questions))
 
         alone = [self.chat(user(q), max_completion_tokens=12).choices[0].message.content for q in questions]

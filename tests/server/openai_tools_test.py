@@ -9,7 +9,8 @@ TOOLS = [WEATHER, CLOCK]
 QUESTION = user("What is the weather in Paris?")
 PERSON = {
     "type": "object",
-    "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 120}},
+    "properties": {"name": {"type": "string", "maxLength": 12},
+                   "age": {"type": "integer", "minimum": 0, "maximum": 120}},
     "required": ["name", "age"],
     "additionalProperties": False,
 }
@@ -70,8 +71,9 @@ class OpenAiTools(ClientTest):
         self.assertEqual("", "".join(c.delta.content or "" for chunk in chunks for c in chunk.choices))
 
     def test_a_required_call_streams(self):
-        whole = self.ask(tools=TOOLS, tool_choice="required", parallel_tool_calls=False).choices[0].message.tool_calls
-        calls, reason = accumulated(self.ask(tools=TOOLS, tool_choice="required", parallel_tool_calls=False, stream=True))
+        fields = {"tools": TOOLS, "tool_choice": "required", "parallel_tool_calls": False}
+        whole = self.ask(**fields).choices[0].message.tool_calls
+        calls, reason = accumulated(self.ask(stream=True, **fields))
         self.assertEqual([(call.function.name, call.function.arguments) for call in whole],
                          [call[1:] for call in calls])
         self.assertEqual("tool_calls", reason)
@@ -131,8 +133,8 @@ class OpenAiStructuredAnswers(ClientTest):
         self.check_person(choice.message.content)
 
     def test_a_streamed_message_follows_the_schema(self):
-        chunks = self.chat(user("Describe a person."), max_completion_tokens=100, response_format=self.response_format(),
-                           stream=True)
+        chunks = self.chat(user("Describe a person."), max_completion_tokens=100, stream=True,
+                           response_format=self.response_format())
         self.check_person("".join(c.delta.content or "" for chunk in chunks for c in chunk.choices))
 
     def test_the_schema_binds_each_sampled_choice(self):
@@ -145,8 +147,8 @@ class OpenAiStructuredAnswers(ClientTest):
         self.assertGreater(len({choice.message.content for choice in finished}), 1)
 
     def test_json_object_gives_an_object(self):
-        choice = self.chat(user("Answer with JSON."), max_completion_tokens=200, response_format={"type": "json_object"},
-                           stop="}").choices[0]
+        choice = self.chat(user("Answer with JSON."), max_completion_tokens=200, stop="}",
+                           response_format={"type": "json_object"}).choices[0]
         self.assertTrue(choice.message.content.lstrip().startswith("{"), choice.message.content)
         if choice.finish_reason == "stop":
             self.assertIsInstance(json.loads(choice.message.content + "}"), dict)

@@ -23,7 +23,10 @@ def other_threads(process):
 
 @contextlib.contextmanager
 def other_threads_paused(process):
-    """Only the main thread of `process`, a child of this one, runs inside. PermissionError where tracing is forbidden."""
+    """Only the main thread of `process`, a child of this one, runs inside.
+
+    PermissionError where tracing is forbidden.
+    """
     paused = set()
     deadline = time.monotonic() + 10
     # A thread that is not stopped yet may begin others: until no new one is seen.

@@ -13,7 +13,8 @@ class TinyTemperatures(ServerTest):
     """O1."""
 
     def ask(self, **fields):
-        answer = self.server.post("/v1/completions", {"prompt": COUNTING, "max_tokens": 12, "seed": 5, **TOKENS, **fields})
+        body = {"prompt": COUNTING, "max_tokens": 12, "seed": 5, **TOKENS, **fields}
+        answer = self.server.post("/v1/completions", body)
         self.assertEqual(200, answer.status, answer.body)
         return answer.json()["choices"][0]
 
@@ -38,10 +39,11 @@ class TinyTemperatures(ServerTest):
         self.assertTrue(all(map(math.isfinite, choice["logprobs"]["token_logprobs"])))
 
     def test_numbers_out_of_range_are_refused_by_name(self):
-        for name, value in (("temperature", -0.1), ("temperature", 1e300), ("temperature", "hot"), ("top_p", 0), ("top_p", 1.01),
-                            ("top_p", -1), ("min_p", -0.1), ("min_p", 1.1), ("top_k", -2), ("top_k", 1.5),
-                            ("presence_penalty", 2.1), ("frequency_penalty", -2.1), ("repetition_penalty", 0), ("n", 0),
-                            ("n", 10**9), ("seed", 1.5), ("seed", 2**64), ("max_tokens", -1), ("logprobs", -1), ("logprobs", 10**6)):
+        for name, value in (("temperature", -0.1), ("temperature", 1e300), ("temperature", "hot"), ("top_p", 0),
+                            ("top_p", 1.01), ("top_p", -1), ("min_p", -0.1), ("min_p", 1.1), ("top_k", -2),
+                            ("top_k", 1.5), ("presence_penalty", 2.1), ("frequency_penalty", -2.1), ("repetition_penalty", 0),
+                            ("n", 0), ("n", 10**9), ("seed", 1.5), ("seed", 2**64), ("max_tokens", -1), ("logprobs", -1),
+                            ("logprobs", 10**6)):
             with self.subTest(name=name, value=value):
                 answer = self.server.post("/v1/completions", {"prompt": "x", "max_tokens": 1, name: value})
                 error = self.assert_refused(answer)
@@ -64,9 +66,10 @@ class LogitBias(ServerTest):
         stream.start()
         try:
             self.server.wait_until(lambda: self.server.metrics()["vllm:num_requests_running"] == 1)
-            for bias, key in (({"191222": -100}, "191222"), ({"-1": 5}, "-1"), ({"AI": -100}, "AI"), ({"1e3": 1}, "1e3"),
-                              ({"5": 1e308}, "5"), ({"5": "x"}, "5"), ({"5": None}, "5"), ({"49152": 1}, "49152"),
-                              ({"": 1}, '""'), ({" 5": 1}, " 5"), ({"5.0": 1}, "5.0"), ({"99999999999": 1}, "99999999999"),
+            for bias, key in (({"191222": -100}, "191222"), ({"-1": 5}, "-1"), ({"AI": -100}, "AI"),
+                              ({"1e3": 1}, "1e3"), ({"5": 1e308}, "5"), ({"5": "x"}, "5"), ({"5": None}, "5"),
+                              ({"49152": 1}, "49152"), ({"": 1}, '""'), ({" 5": 1}, " 5"), ({"5.0": 1}, "5.0"),
+                              ({"99999999999": 1}, "99999999999"),
                               ({"5": True}, "5"), ({"5": -100.5}, "5")):
                 with self.subTest(bias=bias):
                     error = self.assert_refused(self.ask(bias))

@@ -21,7 +21,8 @@ class StreamedCharacters(ServerTest):
     @staticmethod
     def forced(text, prompt="Say:", **fields):
         """A request whose answer is `text`, or a beginning of it."""
-        return {"prompt": prompt, "max_tokens": 200, "temperature": 0, "structured_outputs": {"choice": [text]}, **fields}
+        return {"prompt": prompt, "max_tokens": 200, "temperature": 0,
+                "structured_outputs": {"choice": [text]}, **fields}
 
     def stream(self, body):
         """The events' texts; that each is valid UTF-8 by itself is checked as bytes."""
@@ -76,8 +77,8 @@ class StreamedCharacters(ServerTest):
         self.assertEqual("stop", choice["finish_reason"])
 
     def test_logprobs_give_the_bytes_of_parts_of_characters(self):
-        body = {"messages": [{"role": "user", "content": "Say it."}], "temperature": 0, "max_tokens": 200, "logprobs": True,
-                "structured_outputs": {"choice": [CAT + "\u8d4b"]}}
+        body = {"messages": [{"role": "user", "content": "Say it."}], "temperature": 0, "max_tokens": 200,
+                "logprobs": True, "structured_outputs": {"choice": [CAT + "\u8d4b"]}}
         answer = self.server.post("/v1/chat/completions", body).json()
         entries = answer["choices"][0]["logprobs"]["content"]
         joined = b"".join(bytes(entry["bytes"]) for entry in entries)
