@@ -30,7 +30,7 @@ class SmallPoolTest(ServerTest):
     def assert_everything_comes_back(self, seed):
         """C1: many requests whose last tokens lie before, on and after the end of a block."""
         source = random.Random(seed)
-        count = 2000 if FULL else 96
+        count = 2000 if FULL else 64
         bodies = [{"prompt": [source.randrange(1000, 40_000) for _ in range(source.randint(1, 48))],
                    "max_tokens": source.randint(1, 20), "ignore_eos": True}
                   for _ in range(count)]
@@ -126,12 +126,12 @@ class EightBlocksTest(SmallPoolTest):
             self.assertEqual(answer.status, 200, answer.body)
 
     def test_completions_of_one_request_that_do_not_fit_together_all_finish(self):
-        body = {"prompt": ids(60), "n": 4, "max_tokens": 60, "ignore_eos": True, "seed": 3,
+        body = {"prompt": ids(60), "n": 4, "max_tokens": 40, "ignore_eos": True, "seed": 3,
                 "return_token_ids": True}
         answer = self.server.post("/v1/completions", body)
         self.assertEqual(answer.status, 200, answer.body)
         lengths = [len(choice["token_ids"]) for choice in answer.json()["choices"]]
-        self.assertEqual(lengths, [60] * 4)
+        self.assertEqual(lengths, [40] * 4)
 
 
 def bodies_of_streams(**fields):
@@ -149,9 +149,7 @@ def solo_runs(temperature):
     return answers
 
 
-class PreemptedStreamsTest(SmallPoolTest):
-    """D3"""
-
+class PreemptedStreams(SmallPoolTest):
     options = pool_of(40 if FULL else 16) + ("--max-model-len", 256 if FULL else 96)
 
     def stream(self, body):
@@ -176,6 +174,10 @@ class PreemptedStreamsTest(SmallPoolTest):
             self.assertEqual(events[-1]["usage"]["completion_tokens"], len(tokens))
             self.assertEqual(events[-1]["usage"]["prompt_tokens"], 32)
 
+
+class RecomputedStreamsTest(PreemptedStreams):
+    """D3"""
+
     def test_greedy_streams_that_are_preempted_say_what_they_say_alone(self):
         self.assert_streams_are_as_alone(temperature=0)
 
@@ -183,10 +185,14 @@ class PreemptedStreamsTest(SmallPoolTest):
         self.assert_streams_are_as_alone(temperature=1)
 
 
-class SwappedStreamsTest(PreemptedStreamsTest):
+class SwappedStreamsTest(PreemptedStreams):
     """D3, with room to keep the K and V of those who are preempted."""
 
-    options = PreemptedStreamsTest.options + ("--swap-space-bytes", 64 * BLOCK_BYTES)
+    options = PreemptedStreams.options + ("--swap-space-bytes", 64 * BLOCK_BYTES)
+
+    def test_drawn_streams_that_are_swapped_out_say_what_they_say_alone(self):
+        self.assert_streams_are_as_alone(temperature=1)
+        self.assertGreater(self.server.metrics()['octavo:preemptions_total{mode="swap"}'], 0)
 
 
 if __name__ == "__main__":
