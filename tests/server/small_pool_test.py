@@ -85,7 +85,8 @@ class EightBlocksTest(SmallPoolTest):
     options = pool_of(8) + ("--max-model-len", 128)
 
     def test_six_requests_that_do_not_fit_together_all_finish_as_they_would_alone(self):
-        bodies = [{"prompt": ids(60, 1000 * (i + 1)), "max_tokens": 60, "ignore_eos": True,
+        num_tokens = 60 if FULL else 36
+        bodies = [{"prompt": ids(60, 1000 * (i + 1)), "max_tokens": num_tokens, "ignore_eos": True,
                    "temperature": 0, "return_token_ids": True} for i in range(6)]
         before = self.num_preemptions()
         answers = self.all_at_once(bodies)
@@ -94,8 +95,8 @@ class EightBlocksTest(SmallPoolTest):
             self.assertEqual(answer.status, 200, answer.body)
             alone = self.server.post("/v1/completions", body).json()
             self.assertEqual(answer.json()["choices"], alone["choices"])
-            self.assertEqual(answer.json()["usage"]["completion_tokens"], 60)
-        # 6 times each for each other one would be far too often; a livelock has no bound at all.
+            self.assertEqual(answer.json()["usage"]["completion_tokens"], num_tokens)
+        # Once for each other one would be often enough; a livelock has no bound at all.
         self.assertLessEqual(num_preemptions, 36)
 
     def test_what_can_never_fit_is_refused_while_those_behind_it_run(self):
@@ -135,7 +136,7 @@ class EightBlocksTest(SmallPoolTest):
 
 
 def bodies_of_streams(**fields):
-    num_tokens = 200 if FULL else 56
+    num_tokens = 200 if FULL else 40
     return [{"prompt": ids(32, 2000 + 1000 * i), "max_tokens": num_tokens, "ignore_eos": True,
              "return_token_ids": True, "logprobs": 0, "seed": 100 + i, **fields} for i in range(8)]
 
