@@ -200,8 +200,8 @@ class SaltTest(CacheTest):
             time, cached = self.time_to_first_token(ids(512, 2000 + 600 * (i % 60)), f"cold-{i}")
             self.assertEqual(cached, 0)
             cold.append(time)
-        _, cached = self.time_to_first_token(prompt, "s1")
-        self.assertEqual(cached, 511)
+            if i < 6:  # later, all these prompts have driven it out
+                self.assertEqual(self.time_to_first_token(prompt, "s1")[1], 511)
         wins = sum((p < c) + (p == c) / 2 for p in probes for c in cold)
         print(f"AUC of {count} probes against {count} cold prompts: {wins / count**2:.3f}")
 
