@@ -1,5 +1,5 @@
-// Bodies of requests: whatever JSON holds, reading its fields ends in a request or in an error that is
-// JSON itself.
+// Bodies of requests: whatever JSON holds, reading its fields ends in a request or in an error that
+// is JSON itself.
 
 #include <boost/json/parse.hpp>
 #include <cstddef>

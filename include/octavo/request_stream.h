@@ -18,8 +18,8 @@
 
 namespace octavo {
 
-// Called on the engine thread when a stream that had nothing to take has something again, a piece or
-// the end. Must return soon, and must not call the engine nor wait for the stream.
+// Called on the engine thread when a stream that had nothing to take has something again, a piece
+// or the end. Must return soon, and must not call the engine nor wait for the stream.
 using UpdateCallback = std::function<void()>;
 
 // A RequestDelta that owns what it shows.

@@ -261,7 +261,7 @@ TEST(ChatTemplateTest, NoContentIsEmptyContent) {
 
 TEST(ChatTemplateTest, AHostileInputIsRefused) {
   const std::string deep = std::string(200, '[') + std::string(200, ']');
-  for (const std::string messages :
+  for (const std::string& messages :
        {std::string(), std::string("null"), std::string("{}"), std::string("[1]"),
         std::string("[{\"role\": \"user\"]"), deep, std::string("[{\"role\": \"\\ud800\"}]"),
         std::string("[{\"role\": \"\xFF\"}]"), std::string("[] x"), std::string("[1e999]")}) {
