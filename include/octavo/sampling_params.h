@@ -38,9 +38,10 @@ struct SamplingParams {
   std::optional<StructuredOutputs> structured_outputs;
 
   // When it ends.
-  // At most 64 non-empty strings of valid UTF-8, found across token borders; needs detokenize.
+  // At most 64 non-empty strings of valid UTF-8, each of at most 4,096 bytes, found across token
+  // borders; needs detokenize.
   std::vector<std::string> stop;
-  std::vector<TokenId> stop_token_ids;
+  std::vector<TokenId> stop_token_ids;  // at most 1,024
   bool include_stop_str_in_output = false;
   bool ignore_eos = false;
   std::optional<int32_t> max_tokens = 16;  // >= 1; absent = until the context is full

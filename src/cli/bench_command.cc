@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
 #include "cli/option_values.h"
+#include "cli/serving_command.h"
 #include "cli/streams.h"
 
 namespace octavo::cli {
@@ -193,15 +194,19 @@ class BenchCommand : public Command {
             "cache", "Speed with and without a KV cache; memory contiguous and paged")),
         batching_app_(app.add_subcommand(
             "batching", "Many requests at once: batching, paging, shared prefixes, memory")),
+        serving_app_(
+            app.add_subcommand("serve", "Load on a server: TTFT, TPOT, ITL, throughput, goodput")),
         latency_(*latency_app_),
         cache_(*cache_app_),
-        batching_(*batching_app_) {
+        batching_(*batching_app_),
+        serving_(*serving_app_) {
     app.require_subcommand(1);
     app.footer(kExamples);
   }
 
   Status Run() override {
     if (latency_app_->parsed()) return latency_.Run();
+    if (serving_app_->parsed()) return serving_.Run();
     return cache_app_->parsed() ? cache_.Run() : batching_.Run();
   }
 
@@ -209,9 +214,11 @@ class BenchCommand : public Command {
   CLI::App* latency_app_;
   CLI::App* cache_app_;
   CLI::App* batching_app_;
+  CLI::App* serving_app_;
   LatencyBench latency_;
   CacheBench cache_;
   BatchingBench batching_;
+  ServingBench serving_;
 };
 
 }  // namespace

@@ -65,9 +65,14 @@ Headers Access::CorsHeaders(const HttpRequest& request) const {
   const std::string_view origin = request.Header("origin");
   if (origin.empty()) return {};
   for (const std::string& allowed : allowed_origins_) {
-    if (allowed == "*") return {{"Access-Control-Allow-Origin", "*"}};
+    if (allowed == "*") {
+      return {{"Access-Control-Allow-Origin", "*"},
+              {"Access-Control-Expose-Headers", "X-Request-Id"}};
+    }
     if (allowed == origin) {
-      return {{"Access-Control-Allow-Origin", allowed}, {"Vary", "Origin"}};
+      return {{"Access-Control-Allow-Origin", allowed},
+              {"Access-Control-Expose-Headers", "X-Request-Id"},
+              {"Vary", "Origin"}};
     }
   }
   return {};
@@ -75,9 +80,26 @@ Headers Access::CorsHeaders(const HttpRequest& request) const {
 
 Headers Access::PreflightHeaders(const HttpRequest& request) const {
   if (CorsHeaders(request).empty()) return {};
+  // Clients in browsers send headers of their own, which the origin vouches for.
+  const std::string_view wanted = request.Header("access-control-request-headers");
   return {{"Access-Control-Allow-Methods", "GET, POST"},
-          {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id"},
+          {"Access-Control-Allow-Headers",
+           wanted.empty() ? "Authorization, Content-Type, X-Request-Id" : std::string(wanted)},
           {"Access-Control-Max-Age", "600"}};
+}
+
+std::optional<ApiError> Access::CheckOrigin(const HttpRequest& request) const {
+  const std::string_view origin = request.Header("origin");
+  if (origin.empty() || !CorsHeaders(request).empty()) return std::nullopt;
+  const std::string_view host = request.Header("host");
+  if (origin == fmt::format("http://{}", host) || origin == fmt::format("https://{}", host)) {
+    return std::nullopt;
+  }
+  ApiError error;
+  error.status = 403;
+  error.code = "origin_not_allowed";
+  error.message = "pages of this origin may not call: see --allowed-origins";
+  return error;
 }
 
 Access::Digest Access::DigestOf(std::string_view text) {

@@ -32,6 +32,9 @@ class Access {
   // Nothing if the request may go on; notes the key's salt in the exchange.
   std::optional<ApiError> Check(Guard guard, Exchange* exchange) const;
 
+  // Nothing unless a web page of another origin calls that is not allowed to: browsers send some
+  // requests without asking first.
+  std::optional<ApiError> CheckOrigin(const HttpRequest& request) const;
   // Response headers for browsers: none unless the request's origin is allowed.
   Headers CorsHeaders(const HttpRequest& request) const;
   Headers PreflightHeaders(const HttpRequest& request) const;

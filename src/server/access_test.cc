@@ -110,5 +110,18 @@ TEST(AccessTest, OtherOriginsAreLetInByNameOnly) {
   EXPECT_EQ(Access(options).CorsHeaders(request).front().second, "*");
 }
 
+TEST(AccessTest, APageOfAnotherOriginMayNotCallEvenWithoutAsking) {
+  HttpRequest request;
+  request.headers.emplace_back("host", "127.0.0.1:8000");
+  AccessOptions options;
+  EXPECT_FALSE(Access(options).CheckOrigin(request));  // no browser
+  request.headers.emplace_back("origin", "https://a.example");
+  EXPECT_EQ(Access(options).CheckOrigin(request)->status, 403);
+  options.allowed_origins = {"https://a.example"};
+  EXPECT_FALSE(Access(options).CheckOrigin(request));
+  request.headers.back().second = "http://127.0.0.1:8000";
+  EXPECT_FALSE(Access(AccessOptions{}).CheckOrigin(request));  // a page of this server
+}
+
 }  // namespace
 }  // namespace octavo::server

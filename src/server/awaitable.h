@@ -3,14 +3,15 @@
 // Purpose:    the coroutine type of the server's handlers, and the way to the worker threads.
 // Ownership:  none.
 // Threading:  a handler runs on the I/O thread; what it offloads, on a worker.
-// Invariants: none.
+// Invariants: every Offload comes back, also after Finish.
 
+#include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cstddef>
 #include <type_traits>
-#include <utility>
 
 namespace octavo::server {
 
@@ -19,12 +20,34 @@ namespace asio = boost::asio;
 template <typename T>
 using Awaitable = asio::awaitable<T>;
 
+// Threads for what takes longer than moving bytes.
+class Workers {
+ public:
+  explicit Workers(size_t num_threads) : pool_(num_threads) {}
+
+  // Waits for what runs; what has not begun comes back with a default value.
+  void Finish() {
+    is_finishing_ = true;
+    pool_.join();
+  }
+  bool is_finishing() const { return is_finishing_; }
+  asio::thread_pool& pool() { return pool_; }
+
+ private:
+  std::atomic<bool> is_finishing_ = false;
+  asio::thread_pool pool_;
+};
+
 // Runs `work` on a worker and comes back to the caller's executor with its result. `work` must be a
 // named object: g++ 12 destroys a lambda's captures twice when it is a temporary of a co_await.
 template <typename Work>
-Awaitable<std::invoke_result_t<Work&>> Offload(asio::thread_pool& workers, Work& work) {
-  auto run = [&work]() -> Awaitable<std::invoke_result_t<Work&>> { co_return work(); };
-  co_return co_await asio::co_spawn(workers, run, asio::use_awaitable);
+Awaitable<std::invoke_result_t<Work&>> Offload(Workers& workers, Work& work) {
+  using Value = std::invoke_result_t<Work&>;
+  auto run = [&]() -> Awaitable<Value> {
+    if (workers.is_finishing()) co_return Value();
+    co_return work();
+  };
+  co_return co_await asio::co_spawn(workers.pool(), run, asio::use_awaitable);
 }
 
 }  // namespace octavo::server

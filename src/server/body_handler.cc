@@ -6,8 +6,9 @@ namespace octavo::server {
 namespace {
 
 Awaitable<void> HandleBody(Service& service, Exchange& exchange, const BodyWork& work) {
-  if (const std::optional<ApiError> error = service.CheckReady()) {
-    co_await exchange.Send(error->Response());
+  const ApiResult<Service::Place> place = service.TakePlace();
+  if (!place.ok()) {
+    co_await exchange.Send(place.error().Response());
     co_return;
   }
   const Engine& engine = *service.engine();

@@ -4,7 +4,7 @@
 //             worker.
 // Ownership:  borrows the service for the call.
 // Threading:  the I/O thread; the work on a worker.
-// Invariants: 503 while the model is not there.
+// Invariants: counts among the calls that are served at once; 503 while the model is not there.
 
 #include <functional>
 #include <string>

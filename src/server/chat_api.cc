@@ -1,6 +1,7 @@
 #include "server/chat_api.h"
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "server/chat_answer.h"
@@ -15,6 +16,7 @@ void AddChatApi(Service& service, Router& router) {
                                        AnswerHead head) -> ApiResult<std::unique_ptr<Answer>> {
     ApiResult<ChatCall> call = ParseChat(body, limits, engine);
     if (!call.ok()) return call.error();
+    if (!call->answer.request_id.empty()) head.id = "chatcmpl-" + call->answer.request_id;
     return std::unique_ptr<Answer>(
         std::make_unique<ChatAnswer>(engine, *std::move(call), std::move(head)));
   };

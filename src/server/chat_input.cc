@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <boost/json/parse.hpp>
+#include <boost/json/parse_options.hpp>
 #include <boost/json/serialize.hpp>
+#include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "server/tool_calls.h"
@@ -36,6 +39,13 @@ void CheckMessages(JsonFields& fields, const json::array& messages) {
                                                  i, ShortJson(*content)));
     }
   }
+}
+
+// What was serialized from a body a moment ago, whatever its depth.
+json::array Reread(std::string_view text) {
+  json::parse_options options;
+  options.max_depth = SIZE_MAX;
+  return json::parse(text, {}, options).get_array();
 }
 
 ApiResult<ChatPrompt> Render(const Engine& engine, const ChatInput& input) {
@@ -78,8 +88,8 @@ ApiResult<ChatPrompt> ApplyTemplate(const Engine& engine, const ChatInput& input
   const ApiResult<ChatPrompt> plain = Render(engine, without);
   ApiResult<ChatPrompt> with_tools = Render(engine, input);
   if (!with_tools.ok() || !plain.ok() || plain->text != with_tools->text) return with_tools;
-  const json::array described = DescribeTools(json::parse(input.messages_json).get_array(),
-                                              json::parse(input.tools_json).get_array());
+  const json::array described =
+      DescribeTools(Reread(input.messages_json), Reread(input.tools_json));
   without.messages_json = json::serialize(described);
   return Render(engine, without);
 }

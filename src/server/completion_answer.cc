@@ -76,7 +76,7 @@ void CompletionAnswer::WriteChoice(const RequestOutput& output, const Completion
     json.Key("prompt_token_ids");
     WriteTokenIds(output.prompt_token_ids, json);
   }
-  if (!output.prompt_logprobs.empty() && !call_.echo) {
+  if (!output.prompt_logprobs.empty() && !(call_.echo && call_.answer.num_logprobs)) {
     json.Key("prompt_logprobs");
     WritePromptLogprobs(engine_, output, json);
   }

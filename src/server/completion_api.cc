@@ -1,6 +1,7 @@
 #include "server/completion_api.h"
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "server/completion_answer.h"
@@ -15,6 +16,7 @@ void AddCompletionApi(Service& service, Router& router) {
                                        AnswerHead head) -> ApiResult<std::unique_ptr<Answer>> {
     ApiResult<CompletionCall> call = ParseCompletion(body, limits, engine);
     if (!call.ok()) return call.error();
+    if (!call->answer.request_id.empty()) head.id = "cmpl-" + call->answer.request_id;
     return std::unique_ptr<Answer>(
         std::make_unique<CompletionAnswer>(engine, *std::move(call), std::move(head)));
   };

@@ -72,6 +72,30 @@ void CheckCombinations(JsonFields& fields, const CompletionCall& call, const Req
   }
 }
 
+// What is kept and answered for each prompt and completion of a call, against one client taking all.
+std::optional<ApiError> CheckSize(const std::vector<Prompt>& prompts, const Request& request,
+                                  const CompletionCall& call) {
+  constexpr uint64_t kMaxChoices = 2048;
+  constexpr uint64_t kMaxBytes = 64 << 20;
+  const auto num = static_cast<uint64_t>(request.beam_search ? request.beam_search->beam_width
+                                                             : request.params.n);
+  const uint64_t num_choices = prompts.size() * num;
+  if (num_choices > kMaxChoices) {
+    return InvalidField("n", fmt::format("{} prompts and n {} are {} choices, but {} are the most",
+                                         prompts.size(), num, num_choices, kMaxChoices));
+  }
+  uint64_t bytes = num_choices * BytesOf(request.params);
+  if (call.echo || call.answer.return_token_ids || request.params.prompt_logprobs) {
+    const auto per_token =
+        static_cast<uint64_t>(16 + 64 * (1 + request.params.prompt_logprobs.value_or(-1)));
+    for (const Prompt& prompt : prompts) bytes += num * prompt.token_ids.size() * per_token;
+  }
+  if (bytes <= kMaxBytes) return std::nullopt;
+  return InvalidField("prompt", fmt::format("parameters and what is to be reported of {} prompts "
+                                            "and {} choices come to {} bytes, but {} are the most",
+                                            prompts.size(), num_choices, bytes, kMaxBytes));
+}
+
 }  // namespace
 
 TokenizeOptions ReadTokenizeOptions(JsonFields& fields) {
@@ -145,6 +169,7 @@ ApiResult<CompletionCall> ParseCompletion(std::string_view body, const LimitOpti
   ApiResult<std::vector<Prompt>> prompts =
       ReadPrompts(*prompt, tokenize, limits.max_prompts, engine);
   if (!prompts.ok()) return prompts.error();
+  if (std::optional<ApiError> error = CheckSize(*prompts, request, call)) return *std::move(error);
   for (Prompt& read : *prompts) {
     if (std::optional<ApiError> error =
             CheckContext(read.token_ids.size(), engine.model_info().max_model_len)) {

@@ -27,7 +27,8 @@ namespace beast = boost::beast;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+// Of what is received and not parsed yet: more than the longest header, and a chunk's head.
+constexpr size_t kMaxBufferBytes = 128 << 10;
 
 beast::tcp_stream& TcpOf(beast::tcp_stream& stream) { return stream; }
 beast::tcp_stream& TcpOf(beast::ssl_stream<beast::tcp_stream>& stream) {
@@ -85,7 +86,7 @@ class StreamExchange : public Exchange {
 
   void WatchClient(std::function<void()> on_gone) override {
     // Under TLS a closed sending side is the end (close_notify); HTTP/1.0 knows no interim answer.
-    std::string probe(kIsTls<Stream> || version_ < 11 ? std::string_view() : kContinue);
+    std::string probe(kIsTls<Stream> || version_ < 11 ? std::string_view() : kContinueResponse);
     watch_ = std::make_shared<ClientWatch>(TcpOf(stream_).socket(), std::move(probe),
                                            std::move(on_gone));
     watch_->Start();
@@ -139,6 +140,7 @@ class StreamConnection : public Connection,
       : stream_(std::move(stream)), context_(context), on_end_(std::move(on_end)) {}
 
   bool idle() const override { return is_idle_; }
+  Clock::time_point idle_since() const override { return idle_since_; }
   void Close() override {
     error_code ignored;
     TcpOf(stream_).socket().close(ignored);
@@ -160,7 +162,6 @@ class StreamConnection : public Connection,
     }
     bool goes_on = true;
     while (goes_on) goes_on = co_await ServeOne(peer);
-    TcpOf(stream_).expires_after(context_.limits.idle_timeout);
     if constexpr (kIsTls<Stream>) {
       error_code ignored;
       TcpOf(stream_).expires_after(std::chrono::seconds(1));
@@ -182,8 +183,9 @@ class StreamConnection : public Connection,
 
   // False: the connection ends.
   Awaitable<bool> ServeOne(const asio::ip::tcp::endpoint& peer) {
-    const RequestReader reader(context_.limits, peer);
+    const RequestReader reader(context_.limits, context_.body_budget, peer);
     is_idle_ = buffer_.size() == 0;
+    idle_since_ = Clock::now();
     ReadRequest read = co_await reader.Read(stream_, TcpOf(stream_), buffer_, &is_idle_);
     is_idle_ = false;
     if (read.connection_ended) co_return false;
@@ -191,14 +193,31 @@ class StreamConnection : public Connection,
     TcpOf(stream_).expires_never();
     const std::optional<ApiError> error = std::move(read.error);
     StreamExchange<Stream> exchange(stream_, context_, std::move(read));
+    std::string failure;
     if (error) {
       co_await exchange.Send(error->Response());
     } else {
-      co_await context_.handle(exchange);
+      try {
+        co_await context_.handle(exchange);
+      } catch (const std::exception& exception) {  // a library's, or out of memory
+        failure = exception.what();
+      }
     }
+    if (!failure.empty()) co_await SendFailure(failure, exchange);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     context_.log(exchange, seconds);
-    co_return exchange.keep_alive() && !error;
+    co_return exchange.keep_alive() && !error && failure.empty();
+  }
+
+  // A handler ended by an exception: 500, unless an answer has begun.
+  Awaitable<void> SendFailure(const std::string& what, StreamExchange<Stream>& exchange) {
+    context_.log_failure(fmt::format("request {} failed: {}", exchange.request().id, what));
+    if (exchange.account().status != 0) co_return;
+    ApiError error;
+    error.status = 500;
+    error.code = "internal_error";
+    error.message = "the server could not answer this request";
+    co_await exchange.Send(error.Response());
   }
 
   // Lets the last answer arrive: closing with unread input would reset the connection.
@@ -217,8 +236,9 @@ class StreamConnection : public Connection,
   Stream stream_;
   const ConnectionContext& context_;
   std::function<void(Connection*)> on_end_;
-  beast::flat_buffer buffer_;
+  beast::flat_buffer buffer_{kMaxBufferBytes};
   bool is_idle_ = true;
+  Clock::time_point idle_since_ = Clock::now();
   error_code peer_error_;
 };
 

@@ -9,10 +9,13 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "server/access.h"
+#include "server/body_budget.h"
 #include "server/exchange.h"
 #include "server/server_options.h"
 
@@ -22,12 +25,15 @@ namespace octavo::server {
 struct ConnectionContext {
   const LimitOptions& limits;
   const Access& access;
+  BodyBudget& body_budget;
   // Answers a request.
   std::function<Awaitable<void>(Exchange&)> handle;
   // After the answer: for the access log.
   std::function<void(const Exchange&, double seconds)> log;
   // True while the server lets connections stay open between requests.
   std::function<bool()> keeps_alive;
+  // A handler that ended by an exception.
+  std::function<void(std::string_view message)> log_failure;
 };
 
 class Connection {
@@ -35,6 +41,7 @@ class Connection {
   virtual ~Connection() = default;
   // True between two requests (and before the first).
   virtual bool idle() const = 0;
+  virtual std::chrono::steady_clock::time_point idle_since() const = 0;
   // Ends the connection now.
   virtual void Close() = 0;
 };

@@ -51,7 +51,7 @@ Awaitable<std::optional<ApiError>> Generation::Start(std::vector<Request> reques
   Engine& engine = *service_.engine();
   auto work = [&] { return SubmitAll(engine, std::move(requests), flag_); };
   const bool compiles = requests.front().params.structured_outputs.has_value();
-  asio::thread_pool& pool = compiles ? service_.compile_workers() : service_.workers();
+  Workers& pool = compiles ? service_.compile_workers() : service_.workers();
   Submitted submitted = co_await Offload(pool, work);
   streams_ = std::move(submitted.streams);
   co_return std::move(submitted.error);

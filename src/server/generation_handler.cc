@@ -42,9 +42,7 @@ std::optional<ApiError> ErrorOf(const std::vector<RequestOutput>& outputs) {
 void AddKeySalt(std::string_view key_salt, std::vector<Request>* requests) {
   if (key_salt.empty()) return;
   for (Request& request : *requests) {
-    request.cache_salt = request.cache_salt.empty()
-                             ? std::string(key_salt)
-                             : fmt::format("{}/{}", key_salt, request.cache_salt);
+    request.cache_salt = fmt::format("{}/{}", key_salt, request.cache_salt);
   }
 }
 
@@ -95,7 +93,8 @@ class GenerationCall {
       co_return;
     }
     HttpResponse response;
-    response.body = answer_.Whole(outputs_);
+    auto make = [this] { return answer_.Whole(outputs_); };  // may be long
+    response.body = co_await Offload(service_.workers(), make);
     co_await exchange_.Send(std::move(response));
   }
 

@@ -13,7 +13,34 @@ namespace octavo::server {
 
 namespace json = boost::json;
 
+namespace {
+
+// The colons outside of strings: at least as many as there are members. Objects with very many
+// members, whose names can be chosen to collide, take time that grows with the square.
+size_t CountMembers(std::string_view body) {
+  size_t count = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < body.size(); ++i) {
+    if (body[i] == '"') {
+      in_string = !in_string;
+    } else if (in_string && body[i] == '\\') {
+      ++i;
+    } else if (!in_string && body[i] == ':') {
+      ++count;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
 ApiResult<json::object> ParseObject(std::string_view body, size_t max_depth) {
+  constexpr size_t kMaxMembers = 65'536;
+  if (const size_t count = CountMembers(body); count > kMaxMembers) {
+    return InvalidField("", fmt::format("the body has {} fields in its objects, but {} are the "
+                                        "most",
+                                        count, kMaxMembers));
+  }
   json::parse_options options;
   options.max_depth = max_depth;
   boost::system::error_code error;

@@ -24,6 +24,15 @@ TEST(ParseObjectTest, OnlyAnObjectOfBoundedDepthIsABody) {
   }
 }
 
+TEST(ParseObjectTest, ABodyOfVeryManyMembersIsRefusedBeforeItIsParsed) {
+  std::string body = R"({"text":"a : b \" : \\")";
+  EXPECT_TRUE(ParseObject(body + "}", 4).ok());
+  for (int i = 0; i < 65'535; ++i) body += ",\"" + std::to_string(i) + "\":1";
+  EXPECT_TRUE(ParseObject(body + "}", 4).ok());
+  EXPECT_EQ(ParseObject(body + ",\"x\":1}", 4).error().message,
+            "the body has 65537 fields in its objects, but 65536 are the most");
+}
+
 TEST(JsonFieldsTest, NullIsTheSameAsAbsent) {
   const boost::json::object object = Object(R"({"n":null})");
   JsonFields fields(object);

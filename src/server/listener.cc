@@ -54,7 +54,11 @@ Awaitable<void> Listener::AcceptLoop() {
     tcp::socket socket =
         co_await acceptor_.async_accept(asio::redirect_error(asio::use_awaitable, error));
     if (!error) {
-      Take(std::move(socket));
+      try {
+        Take(std::move(socket));
+      } catch (const std::exception& exception) {  // no memory for one more
+        context_.log_failure(exception.what());
+      }
     } else if (acceptor_.is_open()) {
       // No descriptors, no memory, or a client that left at once.
       if (!MakeRoom()) {
@@ -76,9 +80,13 @@ void Listener::Take(tcp::socket socket) {
       }));
 }
 
-// Closes the connection that has been open for longest among the idle ones.
+// Closes the connection that has been idle for longest.
 bool Listener::MakeRoom() {
-  const auto found = std::ranges::find_if(connections_, [](const auto& c) { return c->idle(); });
+  auto found = connections_.end();
+  for (auto at = connections_.begin(); at != connections_.end(); ++at) {
+    if (!(*at)->idle()) continue;
+    if (found == connections_.end() || (*at)->idle_since() < (*found)->idle_since()) found = at;
+  }
   if (found == connections_.end()) return false;
   const std::shared_ptr<Connection> connection = *found;
   connections_.erase(found);

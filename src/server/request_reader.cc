@@ -72,7 +72,7 @@ ReadRequest RequestReader::Failed(boost::system::error_code error, Parser& parse
   if (error == http::error::body_limit) {
     read.error = HttpError(413, "body_too_large",
                            fmt::format("the body is longer than {} bytes", limits_.max_body_bytes));
-  } else if (error == http::error::header_limit) {
+  } else if (error == http::error::header_limit || error == http::error::buffer_overflow) {
     read.error =
         HttpError(431, "headers_too_large",
                   fmt::format("the headers are longer than {} bytes", limits_.max_header_bytes));
@@ -83,7 +83,7 @@ ReadRequest RequestReader::Failed(boost::system::error_code error, Parser& parse
   return read;
 }
 
-ReadRequest RequestReader::Finished(Parser& parser) const {
+ReadRequest RequestReader::Head(const Parser& parser) const {
   ReadRequest read;
   FillHead(parser, &read);
   read.keep_alive = parser.keep_alive();
@@ -92,8 +92,24 @@ ReadRequest RequestReader::Finished(Parser& parser) const {
   } else if (!ParseTarget(parser.get().target(), &read.request)) {
     read.error = HttpError(400, "malformed_http", "the request's target is not a path");
   }
-  read.request.body = std::move(parser.get().body());
   return read;
+}
+
+// A chunk's head may be longer than its content, but not without end.
+std::optional<ApiError> RequestReader::CheckReceived(size_t num_received, const Parser& parser,
+                                                     BodyLease* lease) const {
+  constexpr uint64_t kFramingBytes = 1 << 20;
+  if (num_received > 2 * limits_.max_body_bytes + kFramingBytes) {
+    return HttpError(413, "body_too_large",
+                     fmt::format("the body's framing is longer than {} bytes",
+                                 limits_.max_body_bytes + kFramingBytes));
+  }
+  if (!lease->GrowTo(parser.get().body().size())) {
+    return HttpError(503, "unavailable",
+                     fmt::format("the bodies that are being received have more than {} bytes",
+                                 limits_.max_buffered_body_bytes));
+  }
+  return std::nullopt;
 }
 
 void RequestReader::FillHead(const Parser& parser, ReadRequest* read) const {

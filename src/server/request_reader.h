@@ -3,8 +3,8 @@
 // Purpose:    reads one HTTP request from a connection within the limits on size and time.
 // Ownership:  borrows the limits, the stream and its buffer for one call.
 // Threading:  the I/O thread.
-// Invariants: nothing is allocated from a length that the client claims; what cannot be understood
-//             becomes an error to answer with, after which the connection must end, for where the
+// Invariants: what is received of a body, with its framing, is bounded, and so is what all clients
+//             send together; what cannot be understood becomes an error to answer with, after which the connection must end, for where the
 //             next request begins is not known.
 
 #include <boost/asio/ip/tcp.hpp>
@@ -20,10 +20,14 @@
 
 #include "server/api_error.h"
 #include "server/awaitable.h"
+#include "server/body_budget.h"
 #include "server/http_message.h"
 #include "server/server_options.h"
 
 namespace octavo::server {
+
+// Tells a client to go on; a client of HTTP/1.1 takes any number of them.
+inline constexpr std::string_view kContinueResponse = "HTTP/1.1 100 Continue\r\n\r\n";
 
 struct ReadRequest {
   HttpRequest request;
@@ -37,8 +41,8 @@ class RequestReader {
  public:
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
-  RequestReader(const LimitOptions& limits, const asio::ip::tcp::endpoint& peer)
-      : limits_(limits), peer_(peer) {}
+  RequestReader(const LimitOptions& limits, BodyBudget& budget, const asio::ip::tcp::endpoint& peer)
+      : limits_(limits), budget_(budget), peer_(peer) {}
 
   // Waits for a request and reads it; clears *idle when its first byte is there.
   template <typename Stream>
@@ -60,27 +64,39 @@ class RequestReader {
     tcp.expires_after(limits_.header_timeout);
     co_await boost::beast::http::async_read_header(stream, buffer, parser, token());
     if (error) co_return Failed(error, parser);
+    ReadRequest read = Head(parser);
+    if (read.error) co_return read;
     if (WantsContinue(parser)) {
-      co_await asio::async_write(stream, asio::buffer(kContinue), token());
+      co_await asio::async_write(stream, asio::buffer(kContinueResponse), token());
       if (error) co_return Ended();
     }
     tcp.expires_after(limits_.body_timeout);
-    co_await boost::beast::http::async_read(stream, buffer, parser, token());
-    if (error) co_return Failed(error, parser);
-    co_return Finished(parser);
+    BodyLease lease(budget_);
+    size_t num_received = 0;
+    while (!parser.is_done()) {
+      num_received += co_await boost::beast::http::async_read_some(stream, buffer, parser, token());
+      if (error) co_return Failed(error, parser);
+      read.error = CheckReceived(num_received, parser, &lease);
+      if (read.error) co_return read;
+    }
+    read.request.body = std::move(parser.get().body());
+    co_return read;
   }
 
  private:
   static constexpr size_t kFirstRead = 2048;
-  static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
   static ReadRequest Ended();
   static bool WantsContinue(const Parser& parser);
   ReadRequest Failed(boost::system::error_code error, Parser& parser) const;
-  ReadRequest Finished(Parser& parser) const;
+  // What the header says; later fields (trailers) are not heeded.
+  ReadRequest Head(const Parser& parser) const;
+  std::optional<ApiError> CheckReceived(size_t num_received, const Parser& parser,
+                                        BodyLease* lease) const;
   void FillHead(const Parser& parser, ReadRequest* read) const;
 
   const LimitOptions& limits_;
+  BodyBudget& budget_;
   const asio::ip::tcp::endpoint& peer_;
 };
 

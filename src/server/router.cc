@@ -36,6 +36,10 @@ Awaitable<void> Router::Dispatch(Exchange& exchange) const {
       co_await exchange.Send(error->Response());
       co_return;
     }
+    if (const std::optional<ApiError> error = access_.CheckOrigin(request)) {
+      co_await exchange.Send(error->Response());
+      co_return;
+    }
     co_await route.handler(exchange);
     co_return;
   }
@@ -53,6 +57,7 @@ Awaitable<void> Router::Refuse(Exchange& exchange) const {
   for (const Route& route : routes_) {
     if (route.path != request.path) continue;
     allowed += (allowed.empty() ? "" : ", ") + std::string(NameOf(route.method));
+    if (route.method == Method::kGet) allowed += ", HEAD";
   }
   ApiError error = NotFound("unknown_url", fmt::format("there is no {}", request.path));
   if (!allowed.empty()) {

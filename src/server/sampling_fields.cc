@@ -15,6 +15,10 @@ namespace {
 namespace json = boost::json;
 
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
+constexpr size_t kMaxAllowedIds = 1 << 20;
+constexpr size_t kMaxStopIds = 1024;
+constexpr size_t kMaxStops = 64;
+constexpr size_t kMaxSaltBytes = 512;  // the engine's limit, less a key's own salt
 
 void ReadFloat(JsonFields& fields, std::string_view name, float* value) {
   if (const std::optional<double> number = fields.Number(name)) {
@@ -32,9 +36,13 @@ void ReadBool(JsonFields& fields, std::string_view name, bool* value) {
   if (const std::optional<bool> given = fields.Bool(name)) *value = *given;
 }
 
-void ReadTokenIds(JsonFields& fields, std::string_view name, std::vector<TokenId>* ids) {
+void ReadTokenIds(JsonFields& fields, std::string_view name, size_t max_ids,
+                  std::vector<TokenId>* ids) {
   const json::array* array = fields.Array(name);
   if (array == nullptr) return;
+  if (array->size() > max_ids) {
+    return fields.Fail(name, fmt::format("an array of at most {} token ids", max_ids));
+  }
   for (const json::value& value : *array) {
     if (!value.is_int64() || value.get_int64() < 0 || value.get_int64() > kMaxInt32) {
       return fields.Fail(name,
@@ -53,6 +61,9 @@ void ReadStop(JsonFields& fields, SamplingParams* params) {
     return;
   }
   if (!stop->is_array()) return fields.Fail("stop", "a string or an array of strings");
+  if (stop->get_array().size() > kMaxStops) {
+    return fields.Fail("stop", fmt::format("an array of at most {} strings", kMaxStops));
+  }
   for (const json::value& value : stop->get_array()) {
     if (!value.is_string()) {
       return fields.Fail("stop",
@@ -104,9 +115,9 @@ void ReadSamplingFields(JsonFields& fields, SamplingParams* params) {
   ReadFloat(fields, "presence_penalty", &params->presence_penalty);
   ReadFloat(fields, "frequency_penalty", &params->frequency_penalty);
   ReadLogitBias(fields, params);
-  ReadTokenIds(fields, "allowed_token_ids", &params->allowed_token_ids);
+  ReadTokenIds(fields, "allowed_token_ids", kMaxAllowedIds, &params->allowed_token_ids);
   ReadStop(fields, params);
-  ReadTokenIds(fields, "stop_token_ids", &params->stop_token_ids);
+  ReadTokenIds(fields, "stop_token_ids", kMaxStopIds, &params->stop_token_ids);
   ReadBool(fields, "include_stop_str_in_output", &params->include_stop_str_in_output);
   ReadBool(fields, "ignore_eos", &params->ignore_eos);
   ReadInt(fields, "min_tokens", 0, kMaxInt32, &params->min_tokens);
@@ -121,6 +132,20 @@ void ReadSamplingFields(JsonFields& fields, SamplingParams* params) {
   ReadStructuredFields(fields, params);
 }
 
+uint64_t BytesOf(const SamplingParams& params) {
+  uint64_t bytes =
+      sizeof(params) + (params.logit_bias.size() * sizeof(params.logit_bias[0])) +
+      (params.allowed_token_ids.size() + params.stop_token_ids.size()) * sizeof(TokenId);
+  for (const std::string& stop : params.stop) bytes += sizeof(stop) + 5 * stop.size();
+  if (!params.structured_outputs) return bytes;
+  const StructuredOutputs& outputs = *params.structured_outputs;
+  for (const auto* text : {&outputs.json, &outputs.regex, &outputs.grammar}) {
+    if (*text) bytes += (*text)->size();
+  }
+  for (const std::string& choice : outputs.choice) bytes += sizeof(choice) + choice.size();
+  return bytes;
+}
+
 void ReadMaxTokens(JsonFields& fields, std::string_view name, int64_t low, SamplingParams* params) {
   if (const std::optional<int64_t> count = fields.ClampedInt(name, low, kMaxInt32)) {
     params->max_tokens = static_cast<int32_t>(*count);
@@ -131,7 +156,7 @@ void ReadBeamSearch(JsonFields& fields, Request* request) {
   if (!fields.Bool("use_beam_search").value_or(false)) return;
   BeamSearchParams beams;
   beams.beam_width = request->params.n;
-  beams.max_tokens = request->params.max_tokens.value_or(16);
+  beams.max_tokens = request->params.max_tokens.value_or(static_cast<int32_t>(kMaxInt32));
   beams.ignore_eos = request->params.ignore_eos;
   ReadFloat(fields, "length_penalty", &beams.length_penalty);
   request->params.n = 1;
@@ -140,7 +165,7 @@ void ReadBeamSearch(JsonFields& fields, Request* request) {
 
 void ReadSharingFields(JsonFields& fields, Request* request) {
   ReadInt(fields, "priority", -kMaxInt32, kMaxInt32, &request->priority);
-  if (std::optional<std::string> salt = fields.String("cache_salt", 1024)) {
+  if (std::optional<std::string> salt = fields.String("cache_salt", kMaxSaltBytes)) {
     if (salt->empty()) fields.Fail("cache_salt", "a string that is not empty, or absent");
     request->cache_salt = *std::move(salt);
   }

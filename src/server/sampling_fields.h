@@ -16,6 +16,9 @@ namespace octavo::server {
 // Fills everything but logprobs, which the two APIs spell differently, and the number of tokens.
 void ReadSamplingFields(JsonFields& fields, SamplingParams* params);
 
+// The bytes that the engine keeps of the parameters for each completion.
+uint64_t BytesOf(const SamplingParams& params);
+
 // `name` is "max_tokens" or "max_completion_tokens"; what is beyond any context counts as the
 // context's rest.
 void ReadMaxTokens(JsonFields& fields, std::string_view name, int64_t low, SamplingParams* params);

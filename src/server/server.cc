@@ -46,24 +46,28 @@ class ServerImpl : public Server {
         service_(options, std::move(version)),
         access_(options.access),
         router_(access_),
-        signals_(io_, SIGINT, SIGTERM),
-        drain_timer_(io_),
-        context_{service_.options().limits, access_,
+        body_budget_(service_.options().limits.max_buffered_body_bytes),
+        context_{service_.options().limits,
+                 access_,
+                 body_budget_,
                  [this](Exchange& exchange) { return router_.Dispatch(exchange); },
                  [this](const Exchange& exchange, double s) { log_.Request(exchange, s); },
-                 [this] { return service_.phase() != Phase::kDraining; }} {
+                 [this] { return service_.phase() != Phase::kDraining; },
+                 [this](std::string_view message) { log_.Warn(message); }},
+        signals_(io_, SIGINT, SIGTERM),
+        drain_timer_(io_) {
     AddRoutes(service_, router_);
   }
 
   ~ServerImpl() override {
-    // The connections' coroutines use what is declared after the loop: they end first.
+    service_.set_on_quiet(nullptr);
     if (!listener_) return;
     listener_->Stop();
     listener_->CloseAll();
+    service_.FinishWorkers();
+    // Every connection ends now: its socket is closed, and nothing that it waits for is left out.
     io_.restart();
-    for (int i = 0; i < 500 && listener_->num_connections() > 0; ++i) {
-      io_.run_for(std::chrono::milliseconds(10));
-    }
+    while (listener_->num_connections() > 0) io_.run_for(std::chrono::milliseconds(10));
   }
 
   Status Listen() {
@@ -100,9 +104,8 @@ class ServerImpl : public Server {
   }
 
   void SetEngine(std::unique_ptr<Engine> engine) override {
-    // A std::function is copyable, and an engine is not: the pointer changes hands inside.
-    asio::post(io_, [this, raw = engine.release()] {
-      service_.SetEngine(std::unique_ptr<Engine>(raw));
+    asio::post(io_, [this, loaded = std::move(engine)]() mutable {
+      service_.SetEngine(std::move(loaded));
       const ModelInfo& info = service_.engine()->model_info();
       log_.Info(fmt::format("ready: {} on port {}; {} threads, {}, {} tokens of context",
                             service_.model_name(), port(), info.threads, info.simd,
@@ -146,7 +149,8 @@ class ServerImpl : public Server {
       if (service_.phase() == Phase::kDraining) {
         log_.Warn(fmt::format("signal {} again: cutting off {} requests", number,
                               service_.num_generations()));
-        return CutOff();
+        CutOff();
+        return AwaitSignal();
       }
       log_.Info(fmt::format("signal {}: draining {} requests", number, service_.num_generations()));
       Drain();
@@ -193,14 +197,16 @@ class ServerImpl : public Server {
   }
 
   ServerLog& log_;
-  asio::io_context io_{1};
+  // What the connections' coroutines use stands before the loop, which ends them.
   Service service_;
   Access access_;
   Router router_;
+  BodyBudget body_budget_;
+  ConnectionContext context_;
+  std::optional<asio::ssl::context> tls_;
+  asio::io_context io_{1};
   asio::signal_set signals_;
   asio::steady_timer drain_timer_;
-  std::optional<asio::ssl::context> tls_;
-  ConnectionContext context_;
   std::optional<Listener> listener_;
 };
 

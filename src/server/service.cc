@@ -25,9 +25,9 @@ Service::Service(const ServerOptions& options, std::string version)
   if (model_names_.empty()) model_names_.emplace_back();
 }
 
-Service::~Service() {
-  workers_.join();
-  compile_workers_.join();
+void Service::FinishWorkers() {
+  workers_.Finish();
+  compile_workers_.Finish();
 }
 
 void Service::SetEngine(std::unique_ptr<Engine> engine) {

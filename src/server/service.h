@@ -6,7 +6,6 @@
 // Threading:  the I/O thread, but for what is const.
 // Invariants: generations begin only in kReady; num_generations counts those that have not ended.
 
-#include <boost/asio/thread_pool.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,6 +14,7 @@
 
 #include "octavo/engine.h"
 #include "server/api_error.h"
+#include "server/awaitable.h"
 #include "server/request_metrics.h"
 #include "server/server_options.h"
 
@@ -25,15 +25,16 @@ enum class Phase { kLoading, kReady, kDraining };
 class Service {
  public:
   Service(const ServerOptions& options, std::string version);
-  ~Service();
+  ~Service() { FinishWorkers(); }
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
   const ServerOptions& options() const { return options_; }
   const std::string& version() const { return version_; }
-  boost::asio::thread_pool& workers() { return workers_; }
+  Workers& workers() { return workers_; }
   // For requests whose grammar must be compiled, which may take seconds: the others do not wait.
-  boost::asio::thread_pool& compile_workers() { return compile_workers_; }
+  Workers& compile_workers() { return compile_workers_; }
+  void FinishWorkers();
   RequestMetrics& metrics() { return metrics_; }
 
   Phase phase() const { return phase_; }
@@ -75,8 +76,8 @@ class Service {
   const ServerOptions options_;
   const std::string version_;
   const int64_t created_;
-  boost::asio::thread_pool workers_;
-  boost::asio::thread_pool compile_workers_;
+  Workers workers_;
+  Workers compile_workers_;
   RequestMetrics metrics_;
   Phase phase_ = Phase::kLoading;
   std::unique_ptr<Engine> engine_;

@@ -16,6 +16,7 @@ constexpr std::string_view kOpen = "<tool_call>";
 constexpr std::string_view kClose = "</tool_call>";
 constexpr size_t kMaxTools = 128;
 constexpr size_t kMaxNameBytes = 64;
+constexpr size_t kMaxDepth = 128;  // of the arguments of a call
 
 bool IsFunctionName(std::string_view name) {
   return !name.empty() && name.size() <= kMaxNameBytes && std::ranges::all_of(name, [](char c) {
@@ -185,7 +186,9 @@ void ReadToolFields(JsonFields& fields, ToolOptions* options) {
 std::optional<std::vector<ToolCall>> ParseToolCalls(std::string_view text,
                                                     const ToolOptions& options) {
   boost::system::error_code error;
-  const json::value value = json::parse(text, error);
+  json::parse_options depth;
+  depth.max_depth = kMaxDepth;
+  const json::value value = json::parse(text, error, {}, depth);
   if (error) return std::nullopt;
   std::vector<ToolCall> calls;
   const auto add = [&](const json::value& element) {

@@ -12,6 +12,8 @@ namespace {
 constexpr int32_t kMaxCompletions = 128;
 
 constexpr size_t kMaxStopStrings = 64;
+constexpr size_t kMaxStopBytes = 4096;
+constexpr size_t kMaxStopTokenIds = 1024;
 
 // Written so that a NaN is outside of every range.
 Status CheckRange(std::string_view name, float value, float low, float high) {
@@ -140,6 +142,10 @@ Status CheckStopStrings(const SamplingParams& params) {
     if (params.stop[i].empty()) {
       return Status::InvalidArgument(fmt::format("stop[{}] is empty, but must not be", i));
     }
+    if (params.stop[i].size() > kMaxStopBytes) {
+      return Status::InvalidArgument(fmt::format("stop[{}] has {} bytes, but must have at most {}",
+                                                 i, params.stop[i].size(), kMaxStopBytes));
+    }
     if (!IsUtf8(params.stop[i])) {
       return Status::InvalidArgument(fmt::format("stop[{}] is not UTF-8, but must be", i));
     }
@@ -153,6 +159,11 @@ Status CheckStopStrings(const SamplingParams& params) {
 
 Status CheckEnd(const SamplingParams& params, int32_t vocab_size) {
   if (Status s = CheckStopStrings(params); !s.ok()) return s;
+  if (params.stop_token_ids.size() > kMaxStopTokenIds) {
+    return Status::InvalidArgument(
+        fmt::format("stop_token_ids holds {} ids, but must hold at most {}",
+                    params.stop_token_ids.size(), kMaxStopTokenIds));
+  }
   if (Status s = CheckTokenIds("stop_token_ids", params.stop_token_ids, vocab_size); !s.ok()) {
     return s;
   }

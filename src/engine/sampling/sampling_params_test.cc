@@ -58,6 +58,15 @@ TEST(SamplingParamsTest, AcceptsTheEndsOfEveryRange) {
             "");
 }
 
+TEST(SamplingParamsTest, StopsAreBoundedInNumberAndLength) {
+  EXPECT_EQ(MessageAfter([](SamplingParams& p) { p.stop = {std::string(4096, 'x')}; }), "");
+  EXPECT_EQ(MessageAfter([](SamplingParams& p) { p.stop = {std::string(4097, 'x')}; }),
+            "stop[0] has 4097 bytes, but must have at most 4096");
+  EXPECT_EQ(MessageAfter([](SamplingParams& p) { p.stop_token_ids.assign(1024, 0); }), "");
+  EXPECT_EQ(MessageAfter([](SamplingParams& p) { p.stop_token_ids.assign(1025, 0); }),
+            "stop_token_ids holds 1025 ids, but must hold at most 1024");
+}
+
 TEST(SamplingParamsTest, NamesTheNumberThatIsOutOfItsRange) {
   using P = SamplingParams;
   EXPECT_EQ(MessageAfter([](P& p) { p.temperature = -1.0f; }),
