@@ -19,9 +19,9 @@ namespace octavo::cli {
 namespace {
 
 constexpr char kExamples[] =
-    R"(Sends prompts of token ids to /v1/completions, streamed, and reports what clients feel: TTFT (time
-to the first chunk), TPOT (time per output token after it), ITL (gaps between chunks), E2EL (to the
-last chunk). Names, definitions and JSON keys are those of vLLM's `bench serve`.
+    R"(Sends prompts of token ids to /v1/completions, streamed, and reports what clients feel: TTFT
+(time to the first chunk), TPOT (time per output token after it), ITL (gaps between chunks), E2EL
+(to the last chunk). Names, definitions and JSON keys are those of vLLM's `bench serve`.
 
 Datasets: random; shared-prefix (all prompts begin alike); multi-turn (a turn repeats the turns
 before it); trace (a file of {"timestamp", "input_length", "output_length", "hash_ids"} lines).

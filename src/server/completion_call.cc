@@ -72,7 +72,7 @@ void CheckCombinations(JsonFields& fields, const CompletionCall& call, const Req
   }
 }
 
-// What is kept and answered for each prompt and completion of a call, against one client taking all.
+// What is kept and answered for each prompt and completion of a call: one client must not take all.
 std::optional<ApiError> CheckSize(const std::vector<Prompt>& prompts, const Request& request,
                                   const CompletionCall& call) {
   constexpr uint64_t kMaxChoices = 2048;

@@ -4,8 +4,8 @@
 // Ownership:  borrows the limits, the stream and its buffer for one call.
 // Threading:  the I/O thread.
 // Invariants: what is received of a body, with its framing, is bounded, and so is what all clients
-//             send together; what cannot be understood becomes an error to answer with, after which the connection must end, for where the
-//             next request begins is not known.
+//             send together; what cannot be understood becomes an error to answer with, after which
+//             the connection must end, for where the next request begins is not known.
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
