@@ -44,7 +44,10 @@ target_compile_definitions(octavo_xgrammar PRIVATE
 target_compile_options(octavo_xgrammar PRIVATE -w)
 target_link_libraries(octavo_xgrammar PRIVATE Threads::Threads)
 if(OCTAVO_SANITIZE)
-  target_compile_options(octavo_xgrammar PRIVATE -fsanitize=${OCTAVO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  # Its memory is watched as ours is; what UBSan adds would double the time that it takes to build.
+  string(REPLACE ",undefined" "" octavo_xgrammar_sanitize "${OCTAVO_SANITIZE}")
+  target_compile_options(octavo_xgrammar PRIVATE
+    -fsanitize=${octavo_xgrammar_sanitize} -fno-omit-frame-pointer -fno-sanitize-recover=all)
 endif()
 if(OCTAVO_BUILD_FUZZERS)
   target_compile_options(octavo_xgrammar PRIVATE -fsanitize=fuzzer-no-link)
