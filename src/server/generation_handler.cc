@@ -1,6 +1,7 @@
 #include "server/generation_handler.h"
 
 #include <fmt/format.h>
+#include <openssl/sha.h>
 
 #include <ctime>
 #include <utility>
@@ -38,11 +39,15 @@ std::optional<ApiError> ErrorOf(const std::vector<RequestOutput>& outputs) {
   return std::nullopt;
 }
 
-// Keys have caches of their own; a salt divides a key's cache further.
+// Keys have caches of their own; a salt divides a key's cache further. Both as one digest: however
+// long they are, the engine takes it.
 void AddKeySalt(std::string_view key_salt, std::vector<Request>* requests) {
   if (key_salt.empty()) return;
   for (Request& request : *requests) {
-    request.cache_salt = fmt::format("{}/{}", key_salt, request.cache_salt);
+    const std::string both = fmt::format("{}/{}", key_salt, request.cache_salt);
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    SHA256(reinterpret_cast<const unsigned char*>(both.data()), both.size(), digest);
+    request.cache_salt.assign(reinterpret_cast<const char*>(digest), sizeof(digest));
   }
 }
 

@@ -18,7 +18,7 @@ constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 constexpr size_t kMaxAllowedIds = 1 << 20;
 constexpr size_t kMaxStopIds = 1024;
 constexpr size_t kMaxStops = 64;
-constexpr size_t kMaxSaltBytes = 512;  // the engine's limit, less a key's own salt
+constexpr size_t kMaxSaltBytes = 1024;
 
 void ReadFloat(JsonFields& fields, std::string_view name, float* value) {
   if (const std::optional<double> number = fields.Number(name)) {
