@@ -5,7 +5,6 @@
 // Threading:  made on a worker, used on the I/O thread.
 // Invariants: either Whole, once, or Events any number of times and LastEvents once.
 
-#include <cstdint>
 #include <span>
 #include <string>
 
@@ -14,12 +13,6 @@
 #include "server/generation.h"
 
 namespace octavo::server {
-
-struct AnswerHead {
-  std::string id;
-  std::string model;
-  int64_t created = 0;  // seconds since 1970
-};
 
 class Answer {
  public:

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engine/explanation_text.h"
+#include "server/sse.h"
 #include "text/utf8.h"
 
 namespace octavo::server {
@@ -53,6 +54,41 @@ void WriteUsage(const Usage& usage, JsonWriter& json) {
       .Member("cached_tokens", usage.num_cached_tokens)
       .EndObject();
   json.EndObject();
+}
+
+void WriteAnswerHead(const AnswerHead& head, std::string_view object, JsonWriter& json) {
+  json.Member("id", head.id)
+      .Member("object", object)
+      .Member("created", head.created)
+      .Member("model", head.model);
+}
+
+void WriteChunkUsage(const AnswerOptions& answer, const Usage& so_far, JsonWriter& json) {
+  if (answer.continuous_usage) {
+    json.Key("usage");
+    WriteUsage(so_far, json);
+  } else if (answer.include_usage) {
+    json.NullMember("usage");
+  }
+}
+
+std::string LastChunks(const AnswerHead& head, std::string_view object, const AnswerOptions& answer,
+                       const Usage& usage, const RequestOutput& first_output) {
+  std::string events;
+  if (answer.include_usage) {
+    JsonWriter json;
+    json.BeginObject();
+    WriteAnswerHead(head, object, json);
+    json.Key("choices").BeginArray().EndArray().Key("usage");
+    WriteUsage(usage, json);
+    if (answer.include_metrics) {
+      json.Key("metrics");
+      WriteMetrics(first_output, json);
+    }
+    json.EndObject();
+    AppendEvent(json.text(), &events);
+  }
+  return events + std::string(kStreamEnd);
 }
 
 std::string TextBytes(const Engine& engine, const AnswerOptions& answer, TokenId id) {

@@ -33,6 +33,16 @@ void WriteUsage(const Usage& usage, JsonWriter& json);
 // What the token adds to the answer's text, as far as it is one by itself.
 std::string TextBytes(const Engine& engine, const AnswerOptions& answer, TokenId id);
 
+// id, object, created, model.
+void WriteAnswerHead(const AnswerHead& head, std::string_view object, JsonWriter& json);
+
+// A chunk's usage: what came so far, null, or nothing, as was asked for.
+void WriteChunkUsage(const AnswerOptions& answer, const Usage& so_far, JsonWriter& json);
+
+// What a stream ends with: a chunk with the usage, if asked for, and the end.
+std::string LastChunks(const AnswerHead& head, std::string_view object, const AnswerOptions& answer,
+                       const Usage& usage, const RequestOutput& first_output);
+
 // The token as a name: its text; "bytes:\xe2\x80" if that is not text; "token_id:N" if asked for.
 std::string TokenName(const Engine& engine, TokenId id, bool as_token_id);
 

@@ -35,6 +35,13 @@ struct ApiCall {
   std::string model;  // as asked for; empty = any
 };
 
+// What every answer and chunk begins with.
+struct AnswerHead {
+  std::string id;
+  std::string model;
+  int64_t created = 0;  // seconds since 1970
+};
+
 // stream, stream_options, return_token_ids, return_tokens_as_token_ids, include_metrics.
 void ReadAnswerFields(JsonFields& fields, AnswerOptions* answer);
 

@@ -7,6 +7,11 @@
 #include "server/sse.h"
 
 namespace octavo::server {
+namespace {
+
+constexpr std::string_view kChunk = "chat.completion.chunk";
+
+}  // namespace
 
 ChatAnswer::ChatAnswer(const Engine& engine, ChatCall call, AnswerHead head)
     : engine_(engine), call_(std::move(call)), head_(std::move(head)) {
@@ -20,7 +25,7 @@ std::string ChatAnswer::Whole(std::span<const RequestOutput> outputs) {
   const RequestOutput& output = outputs.front();
   JsonWriter json;
   json.BeginObject();
-  WriteHead("chat.completion", json);
+  WriteAnswerHead(head_, "chat.completion", json);
   json.Key("choices").BeginArray();
   for (const CompletionOutput& completion : output.outputs) WriteChoice(completion, json);
   json.EndArray().Key("usage");
@@ -45,13 +50,6 @@ std::string ChatAnswer::Whole(std::span<const RequestOutput> outputs) {
   }
   json.EndObject();
   return json.Take();
-}
-
-void ChatAnswer::WriteHead(std::string_view object, JsonWriter& json) const {
-  json.Member("id", head_.id)
-      .Member("object", object)
-      .Member("created", head_.created)
-      .Member("model", head_.model);
 }
 
 // REQUIRES: for kRequired, is_last only once.
@@ -166,7 +164,7 @@ void ChatAnswer::AppendChunk(const RequestUpdate& update, std::string* events) {
   }
   JsonWriter json;
   json.BeginObject();
-  WriteHead("chat.completion.chunk", json);
+  WriteAnswerHead(head_, kChunk, json);
   json.Key("choices").BeginArray().BeginObject().Member("index", int64_t{update.index});
   json.Key("delta");
   WriteDelta(said, is_first, &choice, json);
@@ -187,12 +185,7 @@ void ChatAnswer::AppendChunk(const RequestUpdate& update, std::string* events) {
     WriteTokenIds(update.token_ids, json);
   }
   json.EndObject().EndArray();
-  if (call_.answer.continuous_usage) {
-    json.Key("usage");
-    WriteUsage(usage_, json);
-  } else if (call_.answer.include_usage) {
-    json.NullMember("usage");
-  }
+  WriteChunkUsage(call_.answer, usage_, json);
   json.EndObject();
   AppendEvent(json.text(), events);
 }
@@ -238,23 +231,9 @@ void ChatAnswer::WriteDelta(const Said& said, bool is_first, Choice* choice,
 }
 
 std::string ChatAnswer::LastEvents(std::span<const RequestOutput> outputs) {
-  std::string events;
-  if (call_.answer.include_usage) {
-    Usage usage;
-    usage.Add(outputs.front());
-    JsonWriter json;
-    json.BeginObject();
-    WriteHead("chat.completion.chunk", json);
-    json.Key("choices").BeginArray().EndArray().Key("usage");
-    WriteUsage(usage, json);
-    if (call_.answer.include_metrics) {
-      json.Key("metrics");
-      WriteMetrics(outputs.front(), json);
-    }
-    json.EndObject();
-    AppendEvent(json.text(), &events);
-  }
-  return events + std::string(kStreamEnd);
+  Usage usage;
+  usage.Add(outputs.front());
+  return LastChunks(head_, kChunk, call_.answer, usage, outputs.front());
 }
 
 std::string ChatAnswer::CallId(int64_t choice, int64_t call) const {

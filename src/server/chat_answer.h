@@ -42,7 +42,6 @@ class ChatAnswer : public Answer {
   };
 
   Said SplitPiece(std::string_view text, bool is_last, Choice* choice) const;
-  void WriteHead(std::string_view object, JsonWriter& json) const;
   void WriteChoice(const CompletionOutput& completion, JsonWriter& json) const;
   void WriteMessage(const Said& said, int64_t choice, JsonWriter& json) const;
   void WriteFinish(FinishReason reason, int64_t num_calls, JsonWriter& json) const;

@@ -1,11 +1,31 @@
 #include "server/completion_answer.h"
 
-#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "server/sse.h"
 
 namespace octavo::server {
+namespace {
+
+constexpr std::string_view kObject = "text_completion";
+
+// With max_tokens 0: the one token that was computed is not shown.
+CompletionOutput OnlyEcho(int32_t index) {
+  CompletionOutput nothing;
+  nothing.index = index;
+  nothing.finish_reason = FinishReason::kLength;
+  return nothing;
+}
+
+RequestUpdate OnlyEcho(const RequestUpdate& update) {
+  RequestUpdate nothing;
+  nothing.index = update.index;
+  if (update.finish_reason != FinishReason::kNone) nothing.finish_reason = FinishReason::kLength;
+  return nothing;
+}
+
+}  // namespace
 
 CompletionAnswer::CompletionAnswer(const Engine& engine, CompletionCall call, AnswerHead head)
     : engine_(engine), call_(std::move(call)), head_(std::move(head)) {
@@ -21,12 +41,16 @@ std::string CompletionAnswer::Whole(std::span<const RequestOutput> outputs) {
   Usage usage;
   JsonWriter json;
   json.BeginObject();
-  WriteHead(json);
+  WriteAnswerHead(head_, kObject, json);
   json.Key("choices").BeginArray();
   for (size_t i = 0; i < outputs.size(); ++i) {
     usage.Add(outputs[i]);
     for (const CompletionOutput& completion : outputs[i].outputs) {
-      WriteChoice(outputs[i], completion, i, json);
+      if (call_.only_echo) {
+        WriteChoice(outputs[i], OnlyEcho(completion.index), i, json);
+      } else {
+        WriteChoice(outputs[i], completion, i, json);
+      }
     }
   }
   json.EndArray();
@@ -41,26 +65,18 @@ std::string CompletionAnswer::Whole(std::span<const RequestOutput> outputs) {
   return json.Take();
 }
 
-void CompletionAnswer::WriteHead(JsonWriter& json) const {
-  json.Member("id", head_.id)
-      .Member("object", "text_completion")
-      .Member("created", head_.created)
-      .Member("model", head_.model);
-}
-
 void CompletionAnswer::WriteChoice(const RequestOutput& output, const CompletionOutput& completion,
                                    size_t prompt_index, JsonWriter& json) const {
   json.BeginObject().Member("index", IndexOf(prompt_index, completion.index));
-  std::string text = call_.echo ? call_.echoed[prompt_index] : std::string();
-  if (!call_.only_echo) text += completion.text;
-  json.Member("text", text).Key("logprobs");
+  const std::string prompt = call_.echo ? call_.echoed[prompt_index] : std::string();
+  json.Member("text", prompt + completion.text).Key("logprobs");
   if (call_.answer.num_logprobs) {
     CompletionLogprobs logprobs(engine_, call_.answer);
     if (call_.echo) {
       logprobs.AddFirst(output.prompt_token_ids.front());
       logprobs.Add(output.prompt_logprobs);
     }
-    if (!call_.only_echo) logprobs.Add(completion.logprobs);
+    logprobs.Add(completion.logprobs);
     int64_t offset = 0;
     logprobs.Write(&offset, json);
   } else {
@@ -94,7 +110,8 @@ std::string CompletionAnswer::Events(std::span<const Generation::Piece> pieces) 
 }
 
 void CompletionAnswer::AppendChunk(const Generation::Piece& piece, std::string* events) {
-  const RequestUpdate& update = piece.update;
+  const RequestUpdate echo_end = call_.only_echo ? OnlyEcho(piece.update) : RequestUpdate();
+  const RequestUpdate& update = call_.only_echo ? echo_end : piece.update;
   const int64_t index = IndexOf(piece.prompt_index, update.index);
   Choice& choice = choices_[static_cast<size_t>(index)];
   usage_.num_generation_tokens += static_cast<int64_t>(update.token_ids.size());
@@ -103,7 +120,7 @@ void CompletionAnswer::AppendChunk(const Generation::Piece& piece, std::string* 
     text = call_.echoed[piece.prompt_index];
     choice.text_offset = NumCharacters(text);
   }
-  if (!call_.only_echo) text += update.text;
+  text += update.text;
   const bool shows_tokens = call_.answer.num_logprobs || call_.answer.return_token_ids;
   // Text that is held back comes with a later piece; the first piece says that there is an answer.
   if (text.empty() && choice.has_begun && !shows_tokens &&
@@ -114,7 +131,7 @@ void CompletionAnswer::AppendChunk(const Generation::Piece& piece, std::string* 
 
   JsonWriter json;
   json.BeginObject();
-  WriteHead(json);
+  WriteAnswerHead(head_, kObject, json);
   json.Key("choices").BeginArray().BeginObject().Member("index", index).Member("text", text);
   json.Key("logprobs");
   if (call_.answer.num_logprobs && !update.logprobs.empty()) {
@@ -133,34 +150,16 @@ void CompletionAnswer::AppendChunk(const Generation::Piece& piece, std::string* 
     WriteTokenIds(update.token_ids, json);
   }
   json.EndObject().EndArray();
-  if (call_.answer.continuous_usage) {
-    json.Key("usage");
-    WriteUsage(usage_, json);
-  } else if (call_.answer.include_usage) {
-    json.NullMember("usage");
-  }
+  WriteChunkUsage(call_.answer, usage_, json);
   json.EndObject();
   AppendEvent(json.text(), events);
 }
 
 std::string CompletionAnswer::LastEvents(std::span<const RequestOutput> outputs) {
-  std::string events;
-  if (call_.answer.include_usage) {
-    Usage usage;
-    for (const RequestOutput& output : outputs) usage.Add(output);
-    JsonWriter json;
-    json.BeginObject();
-    WriteHead(json);
-    json.Key("choices").BeginArray().EndArray().Key("usage");
-    WriteUsage(usage, json);
-    if (call_.answer.include_metrics) {
-      json.Key("metrics");
-      WriteMetrics(outputs.front(), json);
-    }
-    json.EndObject();
-    AppendEvent(json.text(), &events);
-  }
-  return events + std::string(kStreamEnd);
+  Usage usage;
+  for (const RequestOutput& output : outputs) usage.Add(output);
+  if (call_.only_echo) usage.num_generation_tokens = 0;
+  return LastChunks(head_, kObject, call_.answer, usage, outputs.front());
 }
 
 int64_t CompletionAnswer::IndexOf(size_t prompt_index, int32_t completion) const {

@@ -32,7 +32,6 @@ class CompletionAnswer : public Answer {
     bool has_begun = false;
   };
 
-  void WriteHead(JsonWriter& json) const;
   void WriteChoice(const RequestOutput& output, const CompletionOutput& completion,
                    size_t prompt_index, JsonWriter& json) const;
   void AppendChunk(const Generation::Piece& piece, std::string* events);

@@ -192,6 +192,7 @@ class StreamConnection : public Connection,
     const Clock::time_point start = Clock::now();
     TcpOf(stream_).expires_never();
     const std::optional<ApiError> error = std::move(read.error);
+    if (error) read.keep_alive = false;
     StreamExchange<Stream> exchange(stream_, context_, std::move(read));
     std::string failure;
     if (error) {
