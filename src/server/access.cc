@@ -36,9 +36,8 @@ Access::Access(const AccessOptions& options)
   if (!options.admin_key.empty()) admin_key_ = DigestOf(options.admin_key);
 }
 
-std::optional<ApiError> Access::Check(Guard guard, Exchange* exchange) const {
+std::optional<ApiError> Access::Check(Guard guard, const HttpRequest& request) const {
   if (guard == Guard::kOpen) return std::nullopt;
-  const HttpRequest& request = exchange->request();
   const std::optional<std::string_view> bearer = BearerOf(request);
   const Digest digest = DigestOf(bearer.value_or(""));
   const bool is_admin = bearer && admin_key_ && Equal(digest, *admin_key_);
@@ -51,14 +50,17 @@ std::optional<ApiError> Access::Check(Guard guard, Exchange* exchange) const {
     if (!admin_key_ && keys_.empty() && request.is_local) return std::nullopt;
     return has_key || (keys_.empty() && !admin_key_) ? Forbidden() : Unauthorized();
   }
-  if (keys_.empty()) return std::nullopt;
-  if (!has_key && !is_admin) return Unauthorized();
-  if (salt_by_key_) {
-    std::string salt;
-    for (const uint8_t byte : digest) salt += fmt::format("{:02x}", byte);
-    exchange->set_key_salt(std::move(salt));
+  if (keys_.empty() || has_key || is_admin) return std::nullopt;
+  return Unauthorized();
+}
+
+std::string Access::KeySalt(const HttpRequest& request) const {
+  std::string salt;
+  if (!salt_by_key_ || keys_.empty()) return salt;
+  for (const uint8_t byte : DigestOf(BearerOf(request).value_or(""))) {
+    salt += fmt::format("{:02x}", byte);
   }
-  return std::nullopt;
+  return salt;
 }
 
 Headers Access::CorsHeaders(const HttpRequest& request) const {

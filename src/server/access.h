@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "server/api_error.h"
-#include "server/exchange.h"
+#include "server/http_message.h"
 #include "server/server_options.h"
 
 namespace octavo::server {
@@ -29,8 +29,10 @@ class Access {
  public:
   explicit Access(const AccessOptions& options);
 
-  // Nothing if the request may go on; notes the key's salt in the exchange.
-  std::optional<ApiError> Check(Guard guard, Exchange* exchange) const;
+  // Nothing if the request may go on.
+  std::optional<ApiError> Check(Guard guard, const HttpRequest& request) const;
+  // What keeps the cache of the request's key apart; empty if keys share. REQUIRES: Check is OK.
+  std::string KeySalt(const HttpRequest& request) const;
 
   // Nothing unless a web page of another origin calls that is not allowed to: browsers send some
   // requests without asking first.

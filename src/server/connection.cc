@@ -183,7 +183,7 @@ class StreamConnection : public Connection,
 
   // False: the connection ends.
   Awaitable<bool> ServeOne(const asio::ip::tcp::endpoint& peer) {
-    const RequestReader reader(context_.limits, context_.body_budget, peer);
+    const RequestReader reader(context_.limits, context_.body_budget, context_.check_head, peer);
     is_idle_ = buffer_.size() == 0;
     idle_since_ = Clock::now();
     ReadRequest read = co_await reader.Read(stream_, TcpOf(stream_), buffer_, &is_idle_);

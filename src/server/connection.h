@@ -12,9 +12,11 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "server/access.h"
+#include "server/api_error.h"
 #include "server/body_budget.h"
 #include "server/exchange.h"
 #include "server/server_options.h"
@@ -26,6 +28,8 @@ struct ConnectionContext {
   const LimitOptions& limits;
   const Access& access;
   BodyBudget& body_budget;
+  // Why a request is refused before its body is read.
+  std::function<std::optional<ApiError>(const HttpRequest&)> check_head;
   // Answers a request.
   std::function<Awaitable<void>(Exchange&)> handle;
   // After the answer: for the access log.

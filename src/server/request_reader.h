@@ -15,6 +15,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -41,8 +42,12 @@ class RequestReader {
  public:
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
-  RequestReader(const LimitOptions& limits, BodyBudget& budget, const asio::ip::tcp::endpoint& peer)
-      : limits_(limits), budget_(budget), peer_(peer) {}
+  using CheckHead = std::function<std::optional<ApiError>(const HttpRequest&)>;
+
+  // `check_head` says why a request is refused before its body is read.
+  RequestReader(const LimitOptions& limits, BodyBudget& budget, const CheckHead& check_head,
+                const asio::ip::tcp::endpoint& peer)
+      : limits_(limits), budget_(budget), check_head_(check_head), peer_(peer) {}
 
   // Waits for a request and reads it; clears *idle when its first byte is there.
   template <typename Stream>
@@ -65,6 +70,7 @@ class RequestReader {
     co_await boost::beast::http::async_read_header(stream, buffer, parser, token());
     if (error) co_return Failed(error, parser);
     ReadRequest read = Head(parser);
+    if (!read.error && !parser.is_done()) read.error = check_head_(read.request);
     if (read.error) co_return read;
     if (WantsContinue(parser)) {
       co_await asio::async_write(stream, asio::buffer(kContinueResponse), token());
@@ -97,6 +103,7 @@ class RequestReader {
 
   const LimitOptions& limits_;
   BodyBudget& budget_;
+  const CheckHead& check_head_;
   const asio::ip::tcp::endpoint& peer_;
 };
 

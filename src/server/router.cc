@@ -30,28 +30,37 @@ Awaitable<void> Router::Dispatch(Exchange& exchange) const {
     co_await exchange.Send(std::move(response));
     co_return;
   }
-  for (const Route& route : routes_) {
-    if (route.path != request.path || !Matches(route, request.method)) continue;
-    if (const std::optional<ApiError> error = access_.Check(route.guard, &exchange)) {
-      co_await exchange.Send(error->Response());
-      co_return;
-    }
-    if (const std::optional<ApiError> error = access_.CheckOrigin(request)) {
-      co_await exchange.Send(error->Response());
-      co_return;
-    }
-    co_await route.handler(exchange);
-    co_return;
-  }
-  co_await Refuse(exchange);
-}
-
-// No route is taken. Without a key nobody learns which paths there are.
-Awaitable<void> Router::Refuse(Exchange& exchange) const {
-  if (const std::optional<ApiError> error = access_.Check(Guard::kKey, &exchange)) {
+  if (const std::optional<ApiError> error = CheckHead(request)) {
     co_await exchange.Send(error->Response());
     co_return;
   }
+  const Route* route = Find(request);
+  if (route == nullptr) {
+    co_await Refuse(exchange);
+    co_return;
+  }
+  exchange.set_key_salt(access_.KeySalt(request));
+  co_await route->handler(exchange);
+}
+
+// Without a key nobody learns which paths there are.
+std::optional<ApiError> Router::CheckHead(const HttpRequest& request) const {
+  if (request.method == Method::kOptions) return std::nullopt;
+  const Route* route = Find(request);
+  const Guard guard = route == nullptr ? Guard::kKey : route->guard;
+  if (std::optional<ApiError> error = access_.Check(guard, request)) return error;
+  return route == nullptr ? std::nullopt : access_.CheckOrigin(request);
+}
+
+const Route* Router::Find(const HttpRequest& request) const {
+  for (const Route& route : routes_) {
+    if (route.path == request.path && Matches(route, request.method)) return &route;
+  }
+  return nullptr;
+}
+
+// No route is taken.
+Awaitable<void> Router::Refuse(Exchange& exchange) const {
   const HttpRequest& request = exchange.request();
   std::string allowed;
   for (const Route& route : routes_) {

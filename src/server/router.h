@@ -7,6 +7,7 @@
 //             A handler runs only after its rule has let the request in.
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,11 +30,14 @@ class Router {
   explicit Router(const Access& access) : access_(access) {}
 
   void Add(Method method, std::string path, Guard guard, Handler handler);
+  // Why a request is refused by its head alone: before its body is read.
+  std::optional<ApiError> CheckHead(const HttpRequest& request) const;
   Awaitable<void> Dispatch(Exchange& exchange) const;
 
   const std::vector<Route>& routes() const { return routes_; }
 
  private:
+  const Route* Find(const HttpRequest& request) const;  // null: there is none
   Awaitable<void> Refuse(Exchange& exchange) const;
 
   const Access& access_;

@@ -50,6 +50,7 @@ class ServerImpl : public Server {
         context_{service_.options().limits,
                  access_,
                  body_budget_,
+                 [this](const HttpRequest& request) { return router_.CheckHead(request); },
                  [this](Exchange& exchange) { return router_.Dispatch(exchange); },
                  [this](const Exchange& exchange, double s) { log_.Request(exchange, s); },
                  [this] { return service_.phase() != Phase::kDraining; },

@@ -82,6 +82,14 @@ class TrailersTest(ServerTest):
     def tearDown(self):
         pass
 
+    def test_a_body_is_not_read_without_a_key(self):
+        request = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 30000000\r\n\r\n{"
+        with self.server.open_socket() as connection:
+            connection.sendall(request)  # and nothing more: who waited for the body would wait for ever
+            head = connection.recv(4096)
+        self.assertTrue(head.startswith(b"HTTP/1.1 401"), head)
+        self.assertIn(b"Connection: close", head)
+
     def test_a_key_in_a_trailer_opens_nothing(self):
         body = b'{"prompt": "x", "max_tokens": 1}'
         request = (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"

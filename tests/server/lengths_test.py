@@ -184,6 +184,15 @@ class MaxTokensTest(ServerTest):
         self.assertEqual(answer.status, 200, answer.body)
         self.assertEqual(answer.json()["usage"]["completion_tokens"], 0)
 
+    def test_an_echo_alone_shows_no_token_in_any_form(self):
+        fields = {"max_tokens": 0, "echo": True, "return_token_ids": True}
+        choice = self.complete(**fields).json()["choices"][0]
+        self.assertEqual((choice["token_ids"], choice["finish_reason"]), ([], "length"))
+        events = self.complete(**fields, stream=True, stream_options={"include_usage": True}).events()
+        self.assertEqual([event["choices"][0]["token_ids"] for event in events[:-1]], [[]])
+        self.assertEqual(events[0]["choices"][0]["text"], choice["text"])
+        self.assertEqual(events[-1]["usage"]["completion_tokens"], 0)
+
     def test_what_is_no_count_is_refused(self):
         for value in (-1, -736, -2**63, -1e30, 1.5, 0.5, "5", "", True, False, [5], {}):
             with self.subTest(value=value):
