@@ -1,5 +1,15 @@
 include(GoogleTest)
 
+# One precompiled header for all test programs; a test still includes what it uses. It belongs to a program, since only
+# those are compiled with -fPIE.
+if(OCTAVO_BUILD_TESTS AND OCTAVO_PRECOMPILE_HEADERS)
+  file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/test_headers.cc" CONTENT "int main() { return 0; }\n")
+  add_executable(octavo_test_headers "${CMAKE_BINARY_DIR}/test_headers.cc")
+  target_link_libraries(octavo_test_headers PRIVATE octavo_flags GTest::gtest GTest::gmock)
+  target_precompile_headers(octavo_test_headers PRIVATE
+    <gmock/gmock.h> <gtest/gtest.h> <algorithm> <optional> <string> <string_view> <utility> <vector>)
+endif()
+
 # octavo_layer(NAME [DEPS other layers...] [LIBRARIES external targets...])
 # Makes static library octavo_NAME from every *.cc in the current folder that is not a test, a bench or a fuzzer, and one
 # test program octavo_NAME_test from every *_test.cc.
@@ -30,6 +40,9 @@ function(octavo_layer name)
     add_executable(octavo_${name}_test ${tests})
     target_link_libraries(octavo_${name}_test PRIVATE octavo_${name} octavo_rapidcheck GTest::gtest GTest::gmock GTest::gtest_main)
     target_compile_definitions(octavo_${name}_test PRIVATE OCTAVO_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    if(OCTAVO_PRECOMPILE_HEADERS)
+      target_precompile_headers(octavo_${name}_test REUSE_FROM octavo_test_headers)
+    endif()
     gtest_discover_tests(octavo_${name}_test DISCOVERY_TIMEOUT 120 PROPERTIES LABELS unit)
   endif()
 endfunction()

@@ -15,7 +15,7 @@ namespace {
 constexpr int32_t kDefaultModelLen = 2048;  // tokens
 constexpr int32_t kNeededModelLen = 1024;   // of the longest request
 
-constexpr char kExamples[] =
+constexpr char kBatchingExamples[] =
     R"(Takes some minutes. Every request is submitted at the start; prompts and output lengths are
 mixed. The context is 2048 tokens unless --max-model-len, at least 1024, says otherwise.
 
@@ -46,7 +46,7 @@ BatchingBench::BatchingBench(CLI::App& app) {
   for (const char* option : {"--kv-cache", "--max-num-seqs"}) {  // the comparisons set them
     app.remove_option(app.get_option(option));
   }
-  app.footer(kExamples);
+  app.footer(kBatchingExamples);
 }
 
 Status BatchingBench::Run() {

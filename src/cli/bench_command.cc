@@ -19,7 +19,7 @@
 namespace octavo::cli {
 namespace {
 
-constexpr char kExamples[] = R"(Examples:
+constexpr char kBenchExamples[] = R"(Examples:
   octavo bench latency --input-len 512 --output-len 128
   octavo bench cache
   octavo bench batching
@@ -201,7 +201,7 @@ class BenchCommand : public Command {
         batching_(*batching_app_),
         serving_(*serving_app_) {
     app.require_subcommand(1);
-    app.footer(kExamples);
+    app.footer(kBenchExamples);
   }
 
   Status Run() override {

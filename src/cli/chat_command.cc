@@ -19,7 +19,7 @@ constexpr char kHelp[] =
     "/reset  forget the conversation    /exit or Ctrl-D  leave\n"
     "/help   show this                  Ctrl-C           stop the answer, not the program\n";
 
-constexpr char kExamples[] =
+constexpr char kChatExamples[] =
     R"(Type a line, read the answer, type the next. /help shows the commands.
 
 Examples:
@@ -87,7 +87,7 @@ class ChatCommand : public Command {
         ->type_name("TEXT");
     sampling_.AddTo(app);
     engine_flags_.AddTo(app);
-    app.footer(kExamples);
+    app.footer(kChatExamples);
   }
 
   Status Run() override {

@@ -21,7 +21,7 @@ constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 constexpr int kExitInterrupted = 130;  // as shells count a program that SIGINT ended
 
-constexpr char kExamples[] = R"(Examples:
+constexpr char kCommandLineExamples[] = R"(Examples:
   scripts/fetch-model                                   fetch the default model once
   octavo chat                                           talk to it
   octavo run -p "Once upon a time" --max-tokens 60      let it continue a text
@@ -73,7 +73,7 @@ bool RefuseUnknownSubcommand(const CLI::App& app, int argc, char** argv) {
 int Dispatch(int argc, char** argv) {
   CLI::App app("Octavo runs large language models on this machine, from GGUF files.", "octavo");
   app.set_version_flag("--version", "octavo " OCTAVO_VERSION);
-  app.footer(kExamples);
+  app.footer(kCommandLineExamples);
   app.require_subcommand(1);
   app.get_formatter()->column_width(38);
   std::vector<Subcommand> subcommands;

@@ -18,7 +18,7 @@
 namespace octavo::cli {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kExplainExamples[] =
     R"(Loads the model, serves the prompts given with --warm one after the other, and then says for
 each block of the prompt what the KV cache holds of it:
 
@@ -44,7 +44,7 @@ class ExplainCommand : public Command {
         ->allow_extra_args(false);
     app.add_flag("--json", json_, "Print one JSON object");
     engine_flags_.AddTo(app);
-    app.footer(kExamples);
+    app.footer(kExplainExamples);
   }
 
   Status Run() override {

@@ -10,7 +10,7 @@
 namespace octavo::cli {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kInspectExamples[] =
     R"(The weights are not read. Long arrays (the vocabulary) are shortened to their first elements.
 
 Examples:
@@ -25,7 +25,7 @@ class InspectCommand : public Command {
                    "GGUF file; without it $OCTAVO_MODEL, or else the default model")
         ->type_name("MODEL");
     app.add_flag("--json", json_, "Print one JSON object");
-    app.footer(kExamples);
+    app.footer(kInspectExamples);
   }
 
   Status Run() override {

@@ -15,7 +15,7 @@
 namespace octavo::cli {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kRenderExamples[] =
     R"(The messages are rendered as they stand, as Hugging Face's apply_chat_template does. With
 --normalize they are first made into what the server makes of them: arguments of tool calls as
 objects, content in parts as one text, content null as "". With --chat-template and without -m no
@@ -51,7 +51,7 @@ class RenderCommand : public Command {
     app.add_flag("--normalize", normalize_, "Prepare the messages as the server does");
     app.add_flag("--json", json_,
                  "Print one JSON object: prompt, and token_ids if there is a model");
-    app.footer(kExamples);
+    app.footer(kRenderExamples);
   }
 
   Status Run() override {

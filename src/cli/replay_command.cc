@@ -23,7 +23,7 @@ namespace {
 
 using kvcache::EvictionPolicyKind;
 
-constexpr char kExamples[] =
+constexpr char kReplayExamples[] =
     R"(Replays the requests of a trace against the KV cache's real bookkeeping, without a model, and
 shows how much of the prompts each eviction policy would have found in pools of growing size.
 
@@ -105,7 +105,7 @@ class ReplayCommand : public Command {
            },
            "Write hit rate against pool size as an SVG picture")
         ->type_name("FILE");
-    app.footer(kExamples);
+    app.footer(kReplayExamples);
   }
 
   Status Run() override {

@@ -21,7 +21,7 @@
 namespace octavo::cli {
 namespace {
 
-constexpr char kExamples[] = R"(Examples:
+constexpr char kRunExamples[] = R"(Examples:
   octavo run -p "The capital of France is" --temperature 0
   octavo run --chat -p "Write a haiku about paper." --max-tokens 100 --seed 7
   octavo run --prompt-file - --json < prompt.txt
@@ -53,7 +53,7 @@ class RunCommand : public Command {
         "output tokens (default 1)");
     sampling_.AddStructureTo(app);
     engine_flags_.AddTo(app);
-    app.footer(kExamples);
+    app.footer(kRunExamples);
   }
 
   Status Run() override {

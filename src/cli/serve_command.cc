@@ -16,7 +16,7 @@
 namespace octavo::cli {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kServeExamples[] =
     R"(Serves the model over HTTP with OpenAI's API: /v1/chat/completions, /v1/completions and
 /v1/models, and /health, /metrics, /tokenize and others (docs/guides/serving.md). The port answers
 at once; /health is 503 until the model is loaded, and again from SIGTERM on, while running requests
@@ -34,7 +34,7 @@ class ServeCommand : public Command {
   explicit ServeCommand(CLI::App& app) {
     server_flags_.AddTo(app);
     engine_flags_.AddTo(app);
-    app.footer(kExamples);
+    app.footer(kServeExamples);
   }
 
   Status Run() override {

@@ -18,7 +18,7 @@
 namespace octavo::cli {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kServingExamples[] =
     R"(Sends prompts of token ids to /v1/completions, streamed, and reports what clients feel: TTFT
 (time to the first chunk), TPOT (time per output token after it), ITL (gaps between chunks), E2EL
 (to the last chunk). Names, definitions and JSON keys are those of vLLM's `bench serve`.
@@ -80,7 +80,7 @@ ServingBench::ServingBench(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_flag("--json", json_, "Print one JSON object with vLLM's keys");
   app.add_flag("--save-detailed", details_, "In the JSON, the figures of every request as well");
-  app.footer(kExamples);
+  app.footer(kServingExamples);
 }
 
 void ServingBench::AddLoad(CLI::App& app) {

@@ -15,7 +15,7 @@
 namespace octavo::cli {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kTokenizeExamples[] =
     R"(The text may be any bytes. The model may be a file with a vocabulary only.
 
 Examples:
@@ -35,7 +35,7 @@ class TokenizeCommand : public Command {
     app.add_flag("--no-add-special", no_add_special_,
                  "No beginning-of-text and end-of-text tokens");
     app.add_flag("--json", json_, "Print one JSON object: token_ids and tokens");
-    app.footer(kExamples);
+    app.footer(kTokenizeExamples);
   }
 
   Status Run() override {

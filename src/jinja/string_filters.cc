@@ -11,7 +11,7 @@ namespace octavo::jinja {
 namespace {
 
 template <TrackedString (*kMap)(Execution&, const TrackedString&)>
-Value Mapped(Interpreter& interpreter, const Value& input, const Arguments& arguments) {
+Value MappedFilter(Interpreter& interpreter, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(interpreter.execution(), arguments, {});
   return Value::String(kMap(interpreter.execution(), Str(interpreter.execution(), input)));
 }
@@ -79,7 +79,7 @@ Value Indent(Interpreter& interpreter, const Value& input, const Arguments& argu
   return Value::String(builder.Take().WithMarkup(text.is_markup()));
 }
 
-Value Center(Interpreter& interpreter, const Value& input, const Arguments& arguments) {
+Value CenterFilter(Interpreter& interpreter, const Value& input, const Arguments& arguments) {
   Execution& execution = interpreter.execution();
   const BoundArguments bound(execution, arguments, {"width"});
   return Value::String(Pad(execution, Str(execution, input), bound.GetInt(0, 80),
@@ -162,21 +162,21 @@ Value Format(Interpreter& interpreter, const Value& input, const Arguments& argu
 }  // namespace
 
 std::vector<NamedFunction<Filter>> StringFilters() {
-  return {{"capitalize", Mapped<Capitalize>},
-          {"center", Center},
+  return {{"capitalize", MappedFilter<Capitalize>},
+          {"center", CenterFilter},
           {"e", Escape},
           {"escape", Escape},
           {"forceescape", ForceEscape},
           {"format", Format},
           {"indent", Indent},
-          {"lower", Mapped<ToLower>},
+          {"lower", MappedFilter<ToLower>},
           {"replace", ReplaceFilter},
           {"safe", Safe},
           {"string", ToString},
-          {"title", Mapped<TitleWords>},
+          {"title", MappedFilter<TitleWords>},
           {"trim", Trim},
           {"truncate", Truncate},
-          {"upper", Mapped<ToUpper>},
+          {"upper", MappedFilter<ToUpper>},
           {"wordcount", WordCount}};
 }
 
