@@ -1,5 +1,5 @@
-// Bytes of a connection: whatever a client sends, the reader ends in requests or in an error, within
-// its limits, and the requests do not depend on the pieces in which the bytes arrive.
+// Bytes of a connection: whatever a client sends, the reader ends in requests or in an error,
+// within its limits, and the requests do not depend on the pieces in which the bytes arrive.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
