@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 #include <boost/json/parse_options.hpp>
 #include <boost/json/serialize.hpp>
@@ -18,6 +19,34 @@ namespace json = boost::json;
 
 constexpr size_t kMaxMessages = 4096;
 
+bool IsText(const json::value& value) { return value.is_string(); }
+bool IsArrayOfObjects(const json::value& value) {
+  return value.is_array() && std::ranges::all_of(value.get_array(), &json::value::is_object);
+}
+bool IsContent(const json::value& value) { return IsText(value) || IsArrayOfObjects(value); }
+
+// Fields of a message that may be absent or null.
+struct MessageField {
+  const char* name;
+  bool (*is_valid)(const json::value&);
+  const char* expected;
+};
+constexpr MessageField kMessageFields[] = {
+    {"content", IsContent, "a text or an array of parts"},
+    {"name", IsText, "a text"},
+    {"tool_call_id", IsText, "a text"},
+    {"tool_calls", IsArrayOfObjects, "an array of objects"},
+};
+
+void CheckMessage(JsonFields& fields, const json::object& message, size_t index) {
+  for (const MessageField& field : kMessageFields) {
+    const json::value* value = message.if_contains(field.name);
+    if (value == nullptr || value->is_null() || field.is_valid(*value)) continue;
+    fields.Fail("messages", fmt::format("such that {} is {}; message {} has {}", field.name,
+                                        field.expected, index, ShortJson(*value)));
+  }
+}
+
 void CheckMessages(JsonFields& fields, const json::array& messages) {
   if (messages.empty() || messages.size() > kMaxMessages) {
     return fields.Fail("messages", fmt::format("an array of 1 to {} messages", kMaxMessages));
@@ -31,13 +60,7 @@ void CheckMessages(JsonFields& fields, const json::array& messages) {
           fmt::format("an array of objects with a role; message {} is {}", i,
                       message == nullptr ? ShortJson(messages[i]) : std::string("without one")));
     }
-    const json::value* content = message->if_contains("content");
-    if (content != nullptr && !content->is_null() && !content->is_string() &&
-        !content->is_array()) {
-      return fields.Fail("messages", fmt::format("such that a content is a text or an array of "
-                                                 "parts; message {} has {}",
-                                                 i, ShortJson(*content)));
-    }
+    CheckMessage(fields, *message, i);
   }
 }
 

@@ -37,6 +37,10 @@ std::optional<ToolSpec> ReadTool(const json::value& value) {
   if (name == nullptr || !name->is_string() || !IsFunctionName(name->get_string())) {
     return std::nullopt;
   }
+  const json::value* description = function->get_object().if_contains("description");
+  if (description != nullptr && !description->is_string() && !description->is_null()) {
+    return std::nullopt;
+  }
   ToolSpec spec{std::string(name->get_string()), {}};
   const json::value* parameters = function->get_object().if_contains("parameters");
   if (parameters != nullptr && !parameters->is_null()) {
@@ -168,10 +172,12 @@ void ReadToolFields(JsonFields& fields, ToolOptions* options) {
       std::optional<ToolSpec> tool = ReadTool((*tools)[i]);
       if (!tool || options->Knows(tool->name)) {
         return fields.Fail(
-            "tools", fmt::format("an array of {{\"type\": \"function\", \"function\": {{\"name\", "
-                                 "\"parameters\"}}}}, each name once, of letters, digits, '_', "
-                                 "'-' and '.'; tool {} is not so",
-                                 i));
+            "tools",
+            fmt::format(
+                "an array of {{\"type\": \"function\", \"function\": {{\"name\", "
+                "\"description\", \"parameters\"}}}}, each name once, of letters, digits, '_', "
+                "'-' and '.'; tool {} is not so",
+                i));
       }
       options->tools.push_back(*std::move(tool));
     }
