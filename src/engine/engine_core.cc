@@ -154,7 +154,7 @@ std::unique_ptr<RequestState> EngineCore::Prepare(Request request, uint64_t seed
 }
 
 // What chooses a request's tokens is as large as the vocabulary, several times over: it is made
-// when the request begins, or ends, not while it waits.
+// when the request begins, not while it waits.
 void EngineCore::EnsureCompletions(RequestState& request) const {
   if (request.reporter || !request.completions.empty()) return;
   const SamplingParams& params = request.params();
@@ -247,8 +247,8 @@ void EngineCore::EndSequence(SequenceId id) {
 // Ends whatever of a request has not ended.
 void EngineCore::EndRequest(RequestState& request, FinishReason reason) {
   if (request.num_unfinished == 0) return;
-  EnsureCompletions(request);
   if (request.beams) return EndBeams(request, reason);
+  if (request.completions.empty()) return EndBeforeItBegan(request, reason);
   std::vector<bool> lives(request.completions.size(), !request.prompt_is_computed);
   for (const SequenceId id : request.live) {
     lives[static_cast<size_t>(state_.at(id).index)] = true;
@@ -256,6 +256,19 @@ void EngineCore::EndRequest(RequestState& request, FinishReason reason) {
   while (!request.live.empty()) state_.Erase(request.live.back());
   for (size_t index = 0; index < lives.size(); ++index) {
     if (lives[index]) request.completions[index].End(reason, *request.sink);
+  }
+  request.num_unfinished = 0;
+  FinishRequest(request);
+}
+
+// A client may abort thousands that wait: none of them is given what it would need to begin.
+void EngineCore::EndBeforeItBegan(RequestState& request, FinishReason reason) {
+  while (!request.live.empty()) state_.Erase(request.live.back());
+  for (int32_t index = 0; index < request.params().n; ++index) {
+    CompletionOutput& completion = request.output.outputs.emplace_back();
+    completion.index = index;
+    completion.finish_reason = reason;
+    request.sink->OnDelta({index, {}, {}, {}, reason, {}});
   }
   request.num_unfinished = 0;
   FinishRequest(request);

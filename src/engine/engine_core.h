@@ -110,6 +110,7 @@ class EngineCore {
 
   void EndSequence(SequenceId id);
   void EndRequest(RequestState& request, FinishReason reason);
+  void EndBeforeItBegan(RequestState& request, FinishReason reason);
   void FinishRequest(RequestState& request);
 
   const CoreOptions options_;

@@ -56,6 +56,33 @@ TEST_F(EngineLoopTest, AnAbortReachesWhatWasSubmittedBeforeItButNotTakenYet) {
   EXPECT_EQ(whole.outputs.front().token_ids.size(), 40u);
 }
 
+TEST_F(EngineLoopTest, ARequestThatIsAbortedWhileItWaitsEndsWithAllItsChoicesAndNoText) {
+  Request request = Greedy(PromptOf(20), 400);
+  request.params.n = 3;
+  std::vector<FinishReason> pieces;  // by choice
+  std::shared_ptr<StreamState> state;
+  loop_->Call([&](EngineCore& core) {
+    state = std::make_shared<StreamState>();
+    auto prepared = core.Prepare(request, 1, state);
+    prepared->id = 99;
+    core.Add(std::move(prepared));
+    EXPECT_TRUE(core.Abort(99));
+    EXPECT_FALSE(core.Abort(99));
+  });
+  while (const std::optional<RequestUpdate> update = state->Next()) {
+    EXPECT_EQ(update->index, static_cast<int32_t>(pieces.size()));
+    EXPECT_TRUE(update->text.empty());
+    pieces.push_back(update->finish_reason);
+  }
+  EXPECT_EQ(pieces, std::vector<FinishReason>(3, FinishReason::kAbort));
+  const RequestOutput output = state->WaitForEnd();
+  ASSERT_EQ(output.outputs.size(), 3u);
+  for (int32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(output.outputs[static_cast<size_t>(i)].index, i);
+    EXPECT_EQ(output.outputs[static_cast<size_t>(i)].finish_reason, FinishReason::kAbort);
+  }
+}
+
 TEST_F(EngineLoopTest, DestroyingTheLoopEndsWhatRunsAndWakesWhoWaits) {
   const auto stream = Submit(Greedy(PromptOf(20), 480));
   std::future<RequestOutput> output =

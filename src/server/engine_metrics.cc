@@ -1,13 +1,12 @@
 #include "server/engine_metrics.h"
 
 #include <fmt/format.h>
-#include <prometheus/text_serializer.h>
 
 #include <limits>
-#include <sstream>
 #include <utility>
 
 #include "octavo/request_output.h"
+#include "server/exposition.h"
 
 namespace octavo::server {
 namespace {
@@ -166,16 +165,9 @@ void CollectEngineMetrics(const EngineStats& stats, const EngineMetricsOptions& 
                 durations.reuse_gap);
 }
 
-std::string SerializeMetrics(std::vector<MetricFamily> families, const std::string& model_name) {
-  for (MetricFamily& family : families) {
-    for (ClientMetric& metric : family.metric) {
-      metric.label.push_back({"model_name", model_name});
-      metric.label.push_back({"engine", "0"});
-    }
-  }
-  std::ostringstream text;
-  prometheus::TextSerializer().Serialize(text, families);
-  return text.str();
+std::string SerializeMetrics(const std::vector<MetricFamily>& families,
+                             const std::string& model_name) {
+  return ExposeFamilies(families, {{"model_name", model_name}, {"engine", "0"}});
 }
 
 }  // namespace octavo::server

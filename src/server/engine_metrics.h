@@ -3,7 +3,7 @@
 // Purpose:    the engine's statistics as Prometheus families, under vLLM's names and octavo's own.
 // Ownership:  none.
 // Threading:  any thread; reads one snapshot and never waits for the engine.
-// Invariants: counters never fall; label values are escaped by the serializer.
+// Invariants: counters never fall; label values are escaped.
 
 #include <prometheus/metric_family.h>
 
@@ -24,7 +24,7 @@ void CollectEngineMetrics(const EngineStats& stats, const EngineMetricsOptions& 
                           std::vector<prometheus::MetricFamily>* families);
 
 // The exposition text; every metric gets the labels model_name and engine.
-std::string SerializeMetrics(std::vector<prometheus::MetricFamily> families,
+std::string SerializeMetrics(const std::vector<prometheus::MetricFamily>& families,
                              const std::string& model_name);
 
 }  // namespace octavo::server

@@ -12,7 +12,7 @@ namespace {
 std::string Expose(const EngineStats& stats, const EngineMetricsOptions& options) {
   std::vector<prometheus::MetricFamily> families;
   CollectEngineMetrics(stats, options, &families);
-  return SerializeMetrics(std::move(families), "a \"model\"\n");
+  return SerializeMetrics(families, "a \"model\"\n");
 }
 
 bool Has(const std::string& text, const std::string& line) {

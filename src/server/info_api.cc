@@ -67,7 +67,7 @@ Awaitable<void> Metrics(Service& service, Exchange& exchange) {
   service.metrics().Collect(reports.legacy_metric_names, &families);
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = SerializeMetrics(std::move(families), service.model_name());
+  response.body = SerializeMetrics(families, service.model_name());
   co_await exchange.Send(std::move(response));
 }
 
