@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
 #include "cli/option_values.h"
+#include "cli/roofline_command.h"
 #include "cli/serving_command.h"
 #include "cli/streams.h"
 
@@ -196,10 +197,16 @@ class BenchCommand : public Command {
             "batching", "Many requests at once: batching, paging, shared prefixes, memory")),
         serving_app_(
             app.add_subcommand("serve", "Load on a server: TTFT, TPOT, ITL, throughput, goodput")),
+        roofline_app_(
+            app.add_subcommand("roofline", "What this machine reads and multiplies at best")),
+        kernels_app_(app.add_subcommand("kernels",
+                                        "The matrix products, as shares of the machine's bounds")),
         latency_(*latency_app_),
         cache_(*cache_app_),
         batching_(*batching_app_),
-        serving_(*serving_app_) {
+        serving_(*serving_app_),
+        roofline_(*roofline_app_),
+        kernels_(*kernels_app_) {
     app.require_subcommand(1);
     app.footer(kBenchExamples);
   }
@@ -207,6 +214,8 @@ class BenchCommand : public Command {
   Status Run() override {
     if (latency_app_->parsed()) return latency_.Run();
     if (serving_app_->parsed()) return serving_.Run();
+    if (roofline_app_->parsed()) return roofline_.Run();
+    if (kernels_app_->parsed()) return kernels_.Run();
     return cache_app_->parsed() ? cache_.Run() : batching_.Run();
   }
 
@@ -215,10 +224,14 @@ class BenchCommand : public Command {
   CLI::App* cache_app_;
   CLI::App* batching_app_;
   CLI::App* serving_app_;
+  CLI::App* roofline_app_;
+  CLI::App* kernels_app_;
   LatencyBench latency_;
   CacheBench cache_;
   BatchingBench batching_;
   ServingBench serving_;
+  RooflineBench roofline_;
+  KernelsBench kernels_;
 };
 
 }  // namespace

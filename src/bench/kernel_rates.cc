@@ -1,0 +1,198 @@
+#include "bench/kernel_rates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "base/aligned_memory.h"
+#include "bench/best_time.h"
+#include "bench/roofline.h"
+#include "kernels/kernel_table.h"
+#include "quant/random_matrix.h"
+
+namespace octavo::bench {
+namespace {
+
+using quant::MatrixShape;
+using quant::PackedMatrixView;
+using tensor::DType;
+
+struct Bounds {
+  double bytes_per_s = 0;            // of memory that no cache holds
+  double int8_operations_per_s = 0;  // of the instructions that the kernels use
+  double float32_operations_per_s = 0;
+};
+
+constexpr int64_t kUncachedBytes = int64_t{256} << 20;
+
+// Copies of one random matrix, one after another.
+class MatrixRing {
+ public:
+  MatrixRing(DType dtype, MatrixShape shape, size_t bytes)
+      : first_(dtype, shape, quant::WeightKind::kUsual, 1), view_(first_.view()) {
+    matrix_bytes_ = view_.panel_bytes * static_cast<size_t>(view_.num_panels());
+    count_ = std::max<size_t>(bytes / matrix_bytes_, 1);
+    memory_ = base::AlignedBuffer::Allocate(count_ * matrix_bytes_);
+    for (size_t i = 0; memory_ && i < count_; ++i) {
+      std::memcpy(memory_.data() + i * matrix_bytes_, view_.data, matrix_bytes_);
+    }
+  }
+
+  bool ok() const { return static_cast<bool>(memory_); }
+  size_t matrix_bytes() const { return matrix_bytes_; }
+  PackedMatrixView At(size_t index) const {
+    PackedMatrixView view = view_;
+    view.data = memory_.data() + index % count_ * matrix_bytes_;
+    return view;
+  }
+
+ private:
+  quant::RandomMatrix first_;
+  PackedMatrixView view_;
+  size_t matrix_bytes_ = 0;
+  size_t count_ = 0;
+  base::AlignedBuffer memory_;
+};
+
+// Activations, as they are and quantised.
+struct Rows {
+  std::vector<float> values;
+  std::vector<int8_t> codes;
+  std::vector<float> scales;
+  std::vector<float> scaled_sums;
+  std::vector<int16_t> half_sums;
+  kernels::QuantizedRows quantized;
+
+  Rows(const kernels::MatMulKernels& matmul, int64_t num_rows, int64_t num_inputs)
+      : values(static_cast<size_t>(num_rows * num_inputs)),
+        codes(values.size()),
+        scales(values.size() / 32),
+        scaled_sums(values.size() / 32),
+        half_sums(values.size() / 16),
+        quantized{codes.data(), scales.data(), scaled_sums.data(), half_sums.data(), num_inputs} {
+    std::mt19937 random(2);
+    std::normal_distribution<float> normal;
+    for (float& value : values) value = normal(random);
+    for (int64_t row = 0; row < num_rows; ++row) {
+      matmul.quantize_row(values.data() + row * num_inputs, 0, num_inputs, row, quantized);
+    }
+  }
+};
+
+struct Matrix {
+  DType dtype;
+  MatrixShape shape;
+
+  bool is_float() const { return tensor::Traits(dtype).block_elements == 1; }
+};
+
+// The default model's matrices, then every format in one shape.
+std::vector<Matrix> Matrices() {
+  std::vector<Matrix> matrices = {{DType::kQ4_1, {576, 576}},
+                                  {DType::kQ4_1, {1536, 576}},
+                                  {DType::kQ4_1, {576, 1536}},
+                                  {DType::kQ8_0, {49152, 576}}};
+  for (const DType dtype : quant::kAllFormats) matrices.push_back({dtype, {2048, 2048}});
+  return matrices;
+}
+
+KernelRate Measure(const kernels::MatMulKernels& matmul, base::ThreadPool& pool,
+                   const Matrix& matrix, const MatrixRing& ring, int64_t num_rows, double seconds) {
+  const MatrixShape& shape = matrix.shape;
+  const Rows rows(matmul, num_rows, shape.num_inputs);
+  std::vector<float> out(static_cast<size_t>(num_rows * shape.num_outputs));
+  const int64_t num_panels = ring.At(0).num_panels();
+  std::vector<size_t> next(static_cast<size_t>(pool.num_threads()) * 16);  // a cache line each
+  const double best = BestSeconds(pool, seconds, [&](int thread) {
+    const PackedMatrixView w = ring.At(next[static_cast<size_t>(thread) * 16]++);
+    const kernels::PanelRange range = {num_panels * thread / pool.num_threads(),
+                                       num_panels * (thread + 1) / pool.num_threads()};
+    if (matrix.is_float()) {
+      matmul.float32(w, rows.values.data(), shape.num_inputs, num_rows, range, out.data(),
+                     shape.num_outputs);
+    } else {
+      matmul.int8(w, rows.quantized, num_rows, range, out.data(), shape.num_outputs);
+    }
+  });
+  KernelRate rate;
+  rate.product = matrix.is_float() ? "float32" : "int8";
+  rate.format = tensor::Traits(matrix.dtype).name;
+  rate.num_outputs = shape.num_outputs;
+  rate.num_inputs = shape.num_inputs;
+  rate.num_rows = num_rows;
+  rate.bytes_per_s = static_cast<double>(ring.matrix_bytes()) / best;
+  rate.operations_per_s =
+      2.0 * static_cast<double>(num_rows * shape.num_outputs * shape.num_inputs) / best;
+  return rate;
+}
+
+void SetShare(const Bounds& bounds, KernelRate* rate) {
+  const double of_bytes = rate->bytes_per_s / bounds.bytes_per_s;
+  const double of_operations =
+      rate->operations_per_s /
+      (rate->product == "int8" ? bounds.int8_operations_per_s : bounds.float32_operations_per_s);
+  rate->memory_bound = of_bytes > of_operations;
+  rate->share = std::max(of_bytes, of_operations);
+}
+
+Bounds BoundsOf(const Roofline& roofline, std::string_view isa) {
+  Bounds bounds;
+  bounds.bytes_per_s = roofline.reads.front().bytes_per_s;
+  for (const PeakRate& rate : roofline.peaks) {
+    if (rate.name.find(isa) == std::string::npos) continue;
+    if (rate.name.starts_with("int8")) bounds.int8_operations_per_s = rate.operations_per_s;
+    if (rate.name.starts_with("fp32")) bounds.float32_operations_per_s = rate.operations_per_s;
+  }
+  if (bounds.int8_operations_per_s == 0) {  // no probe of its own
+    bounds.int8_operations_per_s = bounds.float32_operations_per_s;
+  }
+  return bounds;
+}
+
+const kernels::KernelTable* TableOf(std::string_view isa) {
+  if (isa.empty()) return kernels::BestKernels();
+  for (const kernels::Isa level :
+       {kernels::Isa::kAvx512, kernels::Isa::kAvx2, kernels::Isa::kNeon}) {
+    const kernels::KernelTable* table = kernels::FindKernels(level);
+    if (table != nullptr && table->name == isa) return table;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Status MeasureKernelRates(const KernelRateOptions& options, std::string* isa,
+                          const std::function<void(const KernelRate&)>& on_row) {
+  const kernels::KernelTable* table = TableOf(options.isa);
+  if (table == nullptr) {
+    return Status::InvalidArgument(
+        fmt::format("this processor has no kernels for '{}'", options.isa));
+  }
+  *isa = table->name;
+  Result<std::unique_ptr<base::ThreadPool>> pool = base::ThreadPool::Create(options.threads);
+  if (!pool.ok()) return pool.status();
+  const Result<Roofline> roofline =
+      MeasureRoofline({{options.threads}, {kUncachedBytes}, options.seconds_per_figure});
+  if (!roofline.ok()) return roofline.status();
+  const Bounds bounds = BoundsOf(*roofline, table->name);
+  for (const Matrix& matrix : Matrices()) {
+    const MatrixRing ring(matrix.dtype, matrix.shape, options.weight_bytes);
+    if (!ring.ok()) {
+      return Status::ResourceExhausted(
+          fmt::format("no memory for {} bytes of weights", options.weight_bytes));
+    }
+    for (const int64_t num_rows : {1, 4, 16, 512}) {
+      KernelRate rate =
+          Measure(table->matmul, **pool, matrix, ring, num_rows, options.seconds_per_figure);
+      SetShare(bounds, &rate);
+      on_row(rate);
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace octavo::bench

@@ -1,0 +1,45 @@
+#pragma once
+
+// Purpose:    the matrix products on random weights, as shares of what the machine could do at
+//             best: what `octavo bench kernels` prints.
+// Ownership:  makes its own threads and matrices.
+// Threading:  one thread.
+// Invariants: weights come from more memory than the caches hold, as in a model; a share is the
+//             time that the bytes and the operations need at the bounds, whichever is more, through
+//             the time taken.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "octavo/status.h"
+
+namespace octavo::bench {
+
+struct KernelRate {
+  std::string product;  // "int8"
+  std::string format;   // of the weights
+  int64_t num_outputs = 0;
+  int64_t num_inputs = 0;
+  int64_t num_rows = 0;
+  double bytes_per_s = 0;  // of weights
+  double operations_per_s = 0;
+  double share = 0;           // of the bound, 0..1
+  bool memory_bound = false;  // which of the two bounds it is
+};
+
+struct KernelRateOptions {
+  std::string isa;  // "avx512", "avx2", "neon"; empty: the best of this processor
+  int threads = 1;
+  double seconds_per_figure = 0.2;
+  size_t weight_bytes = size_t{128}
+                        << 20;  // that one figure goes through: more than the caches hold
+};
+
+// Measures the bounds at these threads, then every product, with `on_row` after each. The kernels'
+// name is in *isa from the first row on. kInvalidArgument if this processor cannot run `isa`.
+Status MeasureKernelRates(const KernelRateOptions& options, std::string* isa,
+                          const std::function<void(const KernelRate&)>& on_row);
+
+}  // namespace octavo::bench
