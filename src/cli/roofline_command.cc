@@ -24,8 +24,8 @@ Examples:
 )";
 
 constexpr char kKernelsExamples[] =
-    R"(Share: the time that the weights' bytes, or the operations, need at the machine's bounds (octavo
-bench roofline), whichever is more, through the time taken. 1 row is decode, 512 rows are prefill.
+    R"(Share: the time that the weights' bytes, or the operations, need at the machine's bounds (see
+octavo bench roofline), whichever is more, through the time taken. 1 row is decode, 512 prefill.
 
 Examples:
   octavo bench kernels
