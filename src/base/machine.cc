@@ -139,6 +139,33 @@ std::optional<int64_t> ParseMeminfoLine(const std::string& line, std::string_vie
   return CheckedMultiply(kibibytes, int64_t{1024});
 }
 
+// "Max address space         2147483648           unlimited            bytes": the soft limit.
+std::optional<int64_t> AddressSpaceLimit(const SystemPaths& paths) {
+  constexpr std::string_view kKey = "Max address space";
+  std::ifstream file(paths.proc + "/self/limits");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(kKey)) continue;
+    std::istringstream rest(line.substr(kKey.size()));
+    std::string soft;
+    rest >> soft;
+    return ParseInteger(soft);  // nothing for "unlimited"
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> AddressSpaceLeft(const SystemPaths& paths) {
+  // Stacks, the arenas that an allocator reserves for each thread, and the mapped model file.
+  constexpr int64_t kReserve = int64_t{512} << 20;
+  const std::optional<int64_t> limit = AddressSpaceLimit(paths);
+  if (!limit) return std::nullopt;
+  int64_t mapped = 0;
+  std::ifstream file(paths.proc + "/self/status");
+  for (std::string line; std::getline(file, line);) {
+    if (const auto size = ParseMeminfoLine(line, "VmSize:")) mapped = *size;
+  }
+  return std::max<int64_t>(*limit - mapped - kReserve, 1);
+}
+
 int AffinityProcessors() {
   // The kernel's mask may be wider than cpu_set_t; grow until it fits.
   for (int num_bits = 1024; num_bits <= (1 << 20); num_bits *= 2) {
@@ -154,8 +181,11 @@ int AffinityProcessors() {
 }  // namespace
 
 int64_t MachineMemory::limit_bytes() const {
-  if (!cgroup_limit_bytes) return total_bytes;
-  return total_bytes == 0 ? *cgroup_limit_bytes : std::min(total_bytes, *cgroup_limit_bytes);
+  std::optional<int64_t> smallest;
+  if (total_bytes > 0) smallest = total_bytes;
+  KeepSmaller(smallest, cgroup_limit_bytes);
+  KeepSmaller(smallest, address_space_bytes);
+  return smallest.value_or(0);
 }
 
 MachineMemory ReadMachineMemory(const SystemPaths& paths) {
@@ -166,6 +196,7 @@ MachineMemory ReadMachineMemory(const SystemPaths& paths) {
     if (const auto free = ParseMeminfoLine(line, "MemAvailable:")) memory.available_bytes = *free;
   }
   memory.cgroup_limit_bytes = CgroupMemoryLimit(paths);
+  memory.address_space_bytes = AddressSpaceLeft(paths);
   return memory;
 }
 

@@ -25,7 +25,11 @@ struct MachineMemory {
   std::optional<int64_t>
       cgroup_limit_bytes;  // the tightest limit of this process's cgroup and its ancestors
 
-  // The smaller of RAM and cgroup limit; 0 if neither is known.
+  // What is left of a limit on the address space (ulimit -v), beside what is mapped already and
+  // what threads and allocators map without using it; absent without a limit.
+  std::optional<int64_t> address_space_bytes;
+
+  // The smallest of those that are known; 0 if none is.
   int64_t limit_bytes() const;
 };
 

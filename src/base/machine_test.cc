@@ -40,6 +40,22 @@ TEST_F(MachineTest, ReadsRamInKibibytes) {
   EXPECT_EQ(memory.limit_bytes(), 16384 * 1024);
 }
 
+TEST_F(MachineTest, ALimitOnTheAddressSpaceLeavesWhatIsNotMappedOrReserved) {
+  Write("proc/meminfo", "MemTotal:  4194304 kB\n");
+  Write("proc/self/limits",
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        "Max open files            1024                 4096                 files     \n"
+        "Max address space         2147483648           unlimited            bytes     \n");
+  Write("proc/self/status", "Name:\toctavo\nVmSize:\t  524288 kB\n");
+  EXPECT_EQ(ReadMachineMemory(paths_).limit_bytes(), int64_t{1} << 30);
+
+  Write("proc/self/limits", "Max address space         unlimited            unlimited   bytes\n");
+  EXPECT_EQ(ReadMachineMemory(paths_).limit_bytes(), int64_t{4} << 30);
+
+  Write("proc/self/limits", "Max address space         1000            unlimited   bytes\n");
+  EXPECT_EQ(ReadMachineMemory(paths_).limit_bytes(), 1);
+}
+
 TEST_F(MachineTest, TheTightestAncestorsVersion2LimitBinds) {
   Write("proc/meminfo", "MemTotal:  16384 kB\n");
   Write("proc/self/cgroup", "0::/user/app/worker\n");

@@ -96,8 +96,14 @@ class Planner {
         kv_bytes ? fmt::format("kv_cache_memory_bytes is {} and the memory limit {} bytes",
                                *kv_bytes, limit_bytes_)
                  : fmt::format("the memory limit is {} bytes", limit_bytes_);
-    return Status::ResourceExhausted(fmt::format(
-        "{}, but {}; the longest max_model_len that fits is {}", formula, available, fits));
+    const int32_t without = LongestContext(wanted, std::nullopt);
+    const bool pool_is_too_large = without > 0 && kv_bytes && *kv_bytes > KvBudget(without);
+    const std::string advice =
+        pool_is_too_large
+            ? fmt::format("kv_cache_memory_bytes may be at most {} for {} tokens",
+                          KvBudget(without) / BytesPerBlock() * BytesPerBlock(), without)
+            : fmt::format("the longest max_model_len that fits is {}", fits);
+    return Status::ResourceExhausted(fmt::format("{}, but {}; {}", formula, available, advice));
   }
 
   Result<EnginePlan> Finish(int32_t max_model_len, std::optional<int64_t> kv_bytes) const {

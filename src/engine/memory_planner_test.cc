@@ -239,7 +239,9 @@ TEST(MemoryPlannerTest, ACacheSizeBeyondTheLimitIsRefused) {
   const PlanInputs inputs = InputsWithRoomFor(10, 160);
   CacheOptions cache = WholeMemory();
   cache.kv_cache_memory_bytes = 11 * kBytesPerBlock;
-  EXPECT_THAT(Refusal(inputs, {}, cache), HasSubstr("kv_cache_memory_bytes is 180224"));
+  EXPECT_THAT(Refusal(inputs, {}, cache),
+              AllOf(HasSubstr("kv_cache_memory_bytes is 180224"),
+                    HasSubstr("kv_cache_memory_bytes may be at most 163840 for 160 tokens")));
   cache.kv_cache_memory_bytes = std::numeric_limits<int64_t>::max();
   EXPECT_THAT(Refusal(inputs, {}, cache), HasSubstr("9223372036854775807"));
 }

@@ -1,6 +1,7 @@
 """`octavo run`: the JSON's shape, which is a promise, and what the options do to it."""
 
 import math
+import re
 import unittest
 
 import program
@@ -47,6 +48,19 @@ class RunTest(unittest.TestCase):
         self.assertEqual(parse_json(shown.stdout)["max_model_len"], 64)
         self.assertEqual(octavo("explain", *small).stderr, "octavo explain: " + note)
         self.assertNotIn("not the model's", octavo("run", *small, "--max-model-len", "64", "--max-tokens", "1").stderr)
+
+    def test_a_limit_on_the_address_space_is_a_limit_on_memory(self):
+        limited = ("prlimit", f"--as={2 << 30}")
+        if octavo("--version", prefix=limited).returncode != 0:
+            self.skipTest("this build needs more address space by itself")
+        self.assertEqual(octavo("run", "-m", MODEL, "-p", PROMPT, "--max-tokens", "1", prefix=limited).returncode, 0)
+
+        refused = octavo("run", "-m", MODEL, "-p", PROMPT, "--kv-cache-memory-bytes", str(64 << 30), prefix=limited)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("2 x 30 layers x 3 KV heads x 64 x 2 bytes a token", refused.stderr)
+        most = int(re.search(r"may be at most (\d+) for 8192 tokens", refused.stderr).group(1))
+        self.assertEqual(octavo("run", "-m", MODEL, "-p", PROMPT, "--max-tokens", "1", "--kv-cache-memory-bytes",
+                                str(most), prefix=limited).returncode, 0)
 
     def test_logprobs_are_parallel_arrays(self):
         result = run_json("-p", PROMPT, *GREEDY, "--max-tokens", "3", "--logprobs", "2", "--prompt-logprobs", "1")
