@@ -25,6 +25,9 @@ using Compiled = Result<std::shared_ptr<const CompiledGrammar>>;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxMessageBytes = 300;
+// Between the parts of a JSON text: a line break and indentation to a usual depth. Small models
+// would else go on with white space until they run out of tokens.
+constexpr int kMaxWhitespaceCharacters = 16;
 
 // Tokens that are no text have no bytes: the library never allows them.
 xgrammar::TokenizerInfo MakeVocabulary(const text::Tokenizer& tokenizer,
@@ -43,13 +46,20 @@ Status LibraryError(std::string_view message) {
                                              message.substr(0, kMaxMessageBytes)));
 }
 
+xgrammar::CompiledGrammar CompileSchema(xgrammar::GrammarCompiler& compiler,
+                                        const std::string& schema) {
+  return compiler.CompileJSONSchema(schema, /*any_whitespace=*/true, /*indent=*/std::nullopt,
+                                    /*separators=*/std::nullopt, /*strict_mode=*/true,
+                                    kMaxWhitespaceCharacters);
+}
+
 Compiled CompileNow(const xgrammar::TokenizerInfo& vocabulary, const GrammarSource& source) {
   ClearLibraryWarnings();
   try {
     xgrammar::GrammarCompiler compiler(vocabulary, /*max_threads=*/1, /*cache_enabled=*/false);
     xgrammar::CompiledGrammar compiled = source.kind == GrammarSource::Kind::kEbnf
                                              ? compiler.CompileGrammar(source.text)
-                                             : compiler.CompileJSONSchema(source.text);
+                                             : CompileSchema(compiler, source.text);
     if (!FirstLibraryWarning().empty()) return LibraryError(FirstLibraryWarning());
     return std::shared_ptr<const CompiledGrammar>(
         std::make_shared<CompiledGrammar>(std::move(compiled)));

@@ -1,5 +1,6 @@
 #include "structured/grammar_compiler.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -202,6 +203,23 @@ TEST_F(GrammarCompilerTest, ASchemaMeansWhatItsKeywordsSay) {
     const Grammar grammar = MustCompileSchema(one.schema);
     for (const char* text : one.matching) EXPECT_TRUE(Matches(grammar, text)) << one.schema << text;
     for (const char* text : one.others) EXPECT_FALSE(Matches(grammar, text)) << one.schema << text;
+  }
+}
+
+TEST_F(GrammarCompilerTest, WhiteSpaceInJsonEnds) {
+  const Grammar any = MustCompileSchema(R"({"type": "object"})");
+  const Grammar fixed = MustCompileSchema(
+      R"({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}})");
+  for (const Grammar& grammar : {any, fixed}) {
+    for (const char* format : {"{{{}\"a\": [1, 2]}}", "{{\"a\":{}[1, 2]}}", "{{\"a\": [1,{}2]}}",
+                               "{{\"a\": [1, 2]{}}}"}) {
+      const auto with = [&](const std::string& space) {
+        return fmt::format(fmt::runtime(format), space);
+      };
+      EXPECT_TRUE(Matches(grammar, with(""))) << format;
+      EXPECT_TRUE(Matches(grammar, with("\n" + std::string(15, ' ')))) << format;
+      EXPECT_FALSE(Matches(grammar, with("\n" + std::string(16, ' ')))) << format;
+    }
   }
 }
 
