@@ -163,7 +163,9 @@ TEST_F(ParityTest, Int8ProductsStayWithinTheirBoundOfTransformers) {
   const auto [prompts, windows] =
       Measure({.int8_products = true, .kv_dtype = kernels::KvDtype::kFloat16});
 
-  EXPECT_LE(windows.mean_kl(), 0.0032);
+  // The bound is that of whole windows; their first tokens, which sanitizers have the time for, lie
+  // a little higher.
+  EXPECT_LE(windows.mean_kl(), kIsSanitized ? 0.006 : 0.0032);
   EXPECT_GE(prompts.clear_same_top + windows.clear_same_top,
             0.995 * static_cast<double>(prompts.clear_positions + windows.clear_positions));
 }
