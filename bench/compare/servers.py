@@ -9,7 +9,8 @@ answer; prompts that share nothing, and prompts whose first 342 tokens (90 %) ar
 is started anew in each repetition, warmed up, and given every load with prompts of its own; the next
 repetition takes the servers in the opposite order. `octavo bench serve` is the client of all. Reported:
 medians, and the ratio of ours to the best of the others (of times: how many times shorter). Only
-ratios may be quoted. How to build and install the peers is in docs/guides/measuring.md.
+ratios may be quoted. All servers run on the same processors. vLLM's CPU build has no 4-bit weights: its
+are the same ones, expanded to bfloat16. How to build and install the peers is in docs/guides/measuring.md.
 """
 
 import argparse
@@ -49,7 +50,7 @@ LOADS = [Load(users, requests, shared) for users, requests in ((1, 8), (4, 16), 
 METRICS = {  # of the client's report: (key, whether more is better)
     "output tokens/s": ("output_throughput", True),
     "TTFT p50, ms": ("median_ttft_ms", False),
-    "TTFT p99, ms": ("p99_ttft_ms", False),
+    "TTFT p99, ms": ("p99_ttft_ms", False),  # of so few requests: about the longest
 }
 
 
@@ -58,6 +59,10 @@ class Peer:
 
     def __init__(self, name, command, environment=None):
         self.name, self.command, self.environment = name, [str(word) for word in command], environment or {}
+
+
+def processors(args):
+    return sorted(os.sched_getaffinity(0))[:args.threads]
 
 
 def peers(args):
@@ -71,19 +76,21 @@ def peers(args):
         found.append(Peer("vLLM", [args.vllm_python, "-m", "vllm.entrypoints.openai.api_server", "--model", args.vllm_model,
                                    "--port", "PORT", "--max-model-len", 2 * CONTEXT, "--dtype", "bfloat16",
                                    *shlex.split(args.vllm_flags)],
-                          {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_CPU_OMP_THREADS_BIND": f"0-{args.threads - 1}"}))
+                          {"VLLM_CPU_KVCACHE_SPACE": "2",
+                           "VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, processors(args)))}))
     return found
 
 
 class Server:
     """A peer's process. Use as a context manager; `error` says why it did not start."""
 
-    def __init__(self, peer, log):
+    def __init__(self, peer, threads, log):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
-        command = [str(port) if word == "PORT" else word for word in peer.command]
+        command = ["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))]
+        command += [str(port) if word == "PORT" else word for word in peer.command]
         self.process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **peer.environment},
                                         start_new_session=True)
         self.error = self._wait()
@@ -108,13 +115,15 @@ class Server:
         return self
 
     def __exit__(self, *_):
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGTERM)
+        for ending in (signal.SIGTERM, signal.SIGKILL):  # its children too, when it has ended already
             try:
+                os.killpg(self.process.pid, ending)
                 self.process.wait(30)
+            except ProcessLookupError:
+                break
             except subprocess.TimeoutExpired:
-                os.killpg(self.process.pid, signal.SIGKILL)
-                self.process.wait()
+                continue
+        self.process.wait()
 
 
 def bench(args, server, load, seed):
@@ -142,7 +151,7 @@ def measure(args, all_peers, log):
         for peer in all_peers if repetition % 2 == 0 else reversed(all_peers):
             if peer.name in failures:
                 continue
-            with Server(peer, log) as server:
+            with Server(peer, args.threads, log) as server:
                 try:
                     if server.error:
                         raise RuntimeError(server.error)
@@ -152,7 +161,7 @@ def measure(args, all_peers, log):
                         samples[load.name][peer.name].append(metrics)
                         print(f"  {repetition + 1}/{args.repeat} {peer.name} {load.name}: "
                               f"{metrics['output tokens/s']:.1f} tokens/s", file=sys.stderr, flush=True)
-                except RuntimeError as error:
+                except (RuntimeError, OSError, ValueError) as error:
                     failures[peer.name] = str(error)
     return samples, failures
 
@@ -196,7 +205,10 @@ def parse():
     parser.add_argument("--vllm-flags", default="")
     parser.add_argument("--log", default=os.devnull, help="file for what the servers print")
     parser.add_argument("--json", help="also write everything to this file")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if bool(args.vllm_python) != bool(args.vllm_model):
+        parser.error("--vllm-python and --vllm-model belong together")
+    return args
 
 
 def main():
@@ -218,6 +230,7 @@ def main():
         with open(args.json, "w", encoding="utf-8") as f:
             json.dump({**about, "rows": rows, "samples": samples, "failures": failures}, f, indent=1)
             f.write("\n")
+    sys.exit(1 if failures else 0)
 
 
 if __name__ == "__main__":

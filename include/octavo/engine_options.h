@@ -65,7 +65,7 @@ struct CacheOptions {
   bool enable_prefix_caching = true;  // kPaged only
   EvictionPolicy eviction_policy = EvictionPolicy::kCostAware;
   double max_pinned_share = 0.5;  // of the blocks that pins may hold; [0, 1]
-  // Share of min(RAM, cgroup limit) that everything together may use; (0, 1].
+  // Share of min(RAM, cgroup limit, address space) that everything together may use; (0, 1].
   double gpu_memory_utilization = 0.92;
 };
 

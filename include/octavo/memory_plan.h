@@ -35,7 +35,7 @@ struct MemoryUsage {
 struct MemoryPlan {
   MemoryUsage planned;
   MemoryUsage actual;
-  int64_t limit_bytes = 0;         // min(RAM, cgroup limit) * gpu_memory_utilization
+  int64_t limit_bytes = 0;         // min(RAM, cgroup limit, address space) * gpu_memory_utilization
   int64_t kv_bytes_per_token = 0;  // all layers, K and V
   int32_t kv_block_size_tokens = 0;
   int64_t kv_num_blocks = 0;

@@ -154,8 +154,9 @@ std::optional<int64_t> AddressSpaceLimit(const SystemPaths& paths) {
 }
 
 std::optional<int64_t> AddressSpaceLeft(const SystemPaths& paths) {
-  // Stacks, the arenas that an allocator reserves for each thread, and the mapped model file.
-  constexpr int64_t kReserve = int64_t{512} << 20;
+  // A stack and an allocator's arena for each thread, and some more of both.
+  constexpr int64_t kReserve = int64_t{256} << 20;
+  constexpr int64_t kReservePerThread = int64_t{80} << 20;
   const std::optional<int64_t> limit = AddressSpaceLimit(paths);
   if (!limit) return std::nullopt;
   int64_t mapped = 0;
@@ -163,7 +164,8 @@ std::optional<int64_t> AddressSpaceLeft(const SystemPaths& paths) {
   for (std::string line; std::getline(file, line);) {
     if (const auto size = ParseMeminfoLine(line, "VmSize:")) mapped = *size;
   }
-  return std::max<int64_t>(*limit - mapped - kReserve, 1);
+  return std::max<int64_t>(*limit - mapped - kReserve - kReservePerThread * NumUsableProcessors(),
+                           1);
 }
 
 int AffinityProcessors() {

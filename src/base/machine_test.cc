@@ -47,7 +47,9 @@ TEST_F(MachineTest, ALimitOnTheAddressSpaceLeavesWhatIsNotMappedOrReserved) {
         "Max open files            1024                 4096                 files     \n"
         "Max address space         2147483648           unlimited            bytes     \n");
   Write("proc/self/status", "Name:\toctavo\nVmSize:\t  524288 kB\n");
-  EXPECT_EQ(ReadMachineMemory(paths_).limit_bytes(), int64_t{1} << 30);
+  const int64_t reserve_mib = 256 + 80 * NumUsableProcessors();
+  EXPECT_EQ(ReadMachineMemory(paths_).limit_bytes(),
+            std::max<int64_t>((2048 - 512 - reserve_mib) * (1 << 20), 1));
 
   Write("proc/self/limits", "Max address space         unlimited            unlimited   bytes\n");
   EXPECT_EQ(ReadMachineMemory(paths_).limit_bytes(), int64_t{4} << 30);

@@ -23,7 +23,7 @@ using tensor::DType;
 
 struct Bounds {
   double bytes_per_s = 0;            // of memory that no cache holds
-  double int8_operations_per_s = 0;  // of the instructions that the kernels use
+  double int8_operations_per_s = 0;  // of the instruction set's probe
   double float32_operations_per_s = 0;
 };
 
@@ -168,6 +168,9 @@ const kernels::KernelTable* TableOf(std::string_view isa) {
 Status MeasureKernelRates(const KernelRateOptions& options, std::string* isa,
                           const std::function<void(const KernelRate&)>& on_row) {
   const kernels::KernelTable* table = TableOf(options.isa);
+  if (table == nullptr && options.isa.empty()) {
+    return Status::Unavailable("this processor has no AVX2, which every kernel needs");
+  }
   if (table == nullptr) {
     return Status::InvalidArgument(
         fmt::format("this processor has no kernels for '{}'", options.isa));

@@ -4,9 +4,10 @@
 //             best: what `octavo bench kernels` prints.
 // Ownership:  makes its own threads and matrices.
 // Threading:  one thread.
-// Invariants: weights come from more memory than the caches hold, as in a model; a share is the
-//             time that the bytes and the operations need at the bounds, whichever is more, through
-//             the time taken.
+// Invariants: the weights of a figure take weight_bytes, more than usual caches hold, as in a model;
+//             a share is the time that the bytes and the operations need at the bounds (memory that
+//             no cache holds; the int8 or fp32 probe of the instruction set, fp32 where there is
+//             none), whichever is more, through the time taken.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +26,7 @@ struct KernelRate {
   int64_t num_rows = 0;
   double bytes_per_s = 0;  // of weights
   double operations_per_s = 0;
-  double share = 0;           // of the bound, 0..1
+  double share = 0;           // of the bound; 1 = as fast as the probe
   bool memory_bound = false;  // which of the two bounds it is
 };
 

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
 #include <cstring>
 #include <memory>
 
 #include "base/aligned_memory.h"
+#include "base/machine.h"
 #include "base/thread_pool.h"
 #include "bench/best_time.h"
 #include "kernels/peaks.h"
@@ -14,24 +14,28 @@
 namespace octavo::bench {
 namespace {
 
-Result<ReadRate> MeasureRead(base::ThreadPool& pool, int64_t bytes, double seconds) {
+// The value counts as used.
+void KeepAlive(uint64_t value) { asm volatile("" : : "r"(value)); }
+
+Result<ReadRate> MeasureRead(base::ThreadPool& pool, kernels::ReadAll read, int64_t bytes,
+                             double seconds) {
   const auto size = static_cast<size_t>(bytes);
   std::vector<base::AlignedBuffer> buffers(static_cast<size_t>(pool.num_threads()));
+  // What has no pages yet would be granted whatever its size, and end the process when it is written.
+  const int64_t limit = base::ReadMachineMemory().limit_bytes();
   for (base::AlignedBuffer& buffer : buffers) {
-    buffer = base::AlignedBuffer::Allocate(size);
+    if (bytes <= limit / pool.num_threads()) buffer = base::AlignedBuffer::Allocate(size);
     if (!buffer) {
       return Status::ResourceExhausted(
-          fmt::format("{} threads that read {} bytes each need more memory than there is",
-                      buffers.size(), bytes));
+          fmt::format("{} threads that read {} bytes each need more than the {} bytes of memory",
+                      buffers.size(), bytes, limit));
     }
   }
-  pool.Run([&](int thread) {  // its own pages, near it
+  pool.Run([&](int thread) {  // large buffers get their pages here, near their thread
     std::memset(buffers[static_cast<size_t>(thread)].data(), thread + 1, size);
   });
-  std::atomic<uint64_t> sum = 0;
-  const kernels::ReadAll read = kernels::FastestRead();
   const double best = BestSeconds(pool, seconds, [&](int thread) {
-    sum += read(buffers[static_cast<size_t>(thread)].data(), size);
+    KeepAlive(read(buffers[static_cast<size_t>(thread)].data(), size));
   });
   return ReadRate{bytes, pool.num_threads(),
                   static_cast<double>(bytes) * pool.num_threads() / best};
@@ -53,12 +57,16 @@ std::vector<int64_t> UsualWorkingSets() {
 }
 
 Result<Roofline> MeasureRoofline(const RooflineOptions& options) {
+  const kernels::ReadAll read = kernels::FastestRead();
+  if (read == nullptr) {
+    return Status::Unavailable("this processor has no AVX2, which every kernel needs");
+  }
   Roofline roofline;
   for (const int threads : options.threads) {
     Result<std::unique_ptr<base::ThreadPool>> pool = base::ThreadPool::Create(threads);
     if (!pool.ok()) return pool.status();
     for (const int64_t bytes : options.working_sets) {
-      Result<ReadRate> rate = MeasureRead(**pool, bytes, options.seconds_per_figure);
+      Result<ReadRate> rate = MeasureRead(**pool, read, bytes, options.seconds_per_figure);
       if (!rate.ok()) return rate.status();
       roofline.reads.push_back(*rate);
     }

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <iterator>
 #include <string>
 
 #include "cli/option_values.h"
+#include "cli/streams.h"
 
 namespace octavo::cli {
 namespace {
@@ -23,10 +23,9 @@ std::pair<TokenId, float> LogitBiasOrError(const std::string& text) {
 
 // All of a file.
 std::string FileOrError(const std::string& option, const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) throw CLI::ValidationError(option, "cannot read '" + path + "'");
-  return text;
+  Result<std::string> text = ReadFileOrStdin(path);
+  if (!text.ok()) throw CLI::ValidationError(option, text.status().message());
+  return *std::move(text);
 }
 
 }  // namespace

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <fstream>
 #include <optional>
+#include <sstream>
 #include <utility>
 
 #include "base/environment.h"
 #include "cli/option_values.h"
+#include "cli/streams.h"
 
 namespace octavo::cli {
 namespace {
@@ -23,13 +24,18 @@ Status CheckSeconds(std::string_view option, double seconds) {
       fmt::format("{} is {}, but must be above 0 and at most 1000000 seconds", option, seconds));
 }
 
-// A key per line; empty lines and those that begin with '#' are skipped.
+// A key per line, without the spaces around it; empty lines and those that begin with '#' are skipped.
 Status ReadKeys(const std::string& path, std::vector<std::string>* keys) {
-  std::ifstream file(path);
-  if (!file) return Status::NotFound(fmt::format("--api-key-file {}: cannot be read", path));
-  for (std::string line; std::getline(file, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (!line.empty() && line.front() != '#') keys->push_back(std::move(line));
+  const Result<std::string> text = ReadFileOrStdin(path);
+  if (!text.ok()) {
+    return Status(text.status().code(), "--api-key-file: " + std::string(text.status().message()));
+  }
+  std::istringstream lines(*text);
+  for (std::string line; std::getline(lines, line);) {
+    constexpr const char* kSpace = " \t\r";
+    const size_t begin = line.find_first_not_of(kSpace);
+    if (begin == std::string::npos || line[begin] == '#') continue;
+    keys->push_back(line.substr(begin, line.find_last_not_of(kSpace) + 1 - begin));
   }
   if (keys->empty()) {
     return Status::InvalidArgument(fmt::format("--api-key-file {}: holds no key", path));

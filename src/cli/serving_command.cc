@@ -6,7 +6,6 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
-#include <fstream>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -116,10 +115,9 @@ Result<std::vector<bench::Conversation>> ServingBench::Load() const {
   }
   options.dataset = *dataset;
   if (dataset_path_.empty()) return bench::MakeLoad(options, nullptr);
-  std::ifstream file(dataset_path_, std::ios::binary);
-  if (!file) return Status::NotFound(dataset_path_ + ": cannot be read");
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const Result<bench::Trace> trace = bench::ParseTrace(dataset_path_, text);
+  const Result<std::string> text = ReadFileOrStdin(dataset_path_);
+  if (!text.ok()) return text.status();
+  const Result<bench::Trace> trace = bench::ParseTrace(dataset_path_, *text);
   if (!trace.ok()) return trace.status();
   return bench::MakeLoad(options, &*trace);
 }
@@ -149,6 +147,14 @@ Status ServingBench::Run() {
   target_.host = parsed->host;
   target_.port = parsed->port;
   target_.ignore_eos = !respects_eos_;
+  if (target_.max_concurrency < 0) {
+    return Status::InvalidArgument(
+        fmt::format("--max-concurrency is {}, but must be at least 0", target_.max_concurrency));
+  }
+  if (!(target_.timeout_s > 0.0 && target_.timeout_s <= 1e6)) {
+    return Status::InvalidArgument(fmt::format(
+        "--timeout is {}, but must be above 0 and at most 1000000 seconds", target_.timeout_s));
+  }
   target_.api_key = base::ReadEnvironment("OCTAVO_API_KEY").value_or("");
   if (Status status = ReadGoodput(); !status.ok()) return status;
   Result<std::vector<double>> percentiles = ReadPercentiles(percentiles_);

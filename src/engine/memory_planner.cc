@@ -100,8 +100,9 @@ class Planner {
     const bool pool_is_too_large = without > 0 && kv_bytes && *kv_bytes > KvBudget(without);
     const std::string advice =
         pool_is_too_large
-            ? fmt::format("kv_cache_memory_bytes may be at most {} for {} tokens",
-                          KvBudget(without) / BytesPerBlock() * BytesPerBlock(), without)
+            ? fmt::format(
+                  "kv_cache_memory_bytes may be at most {}, for a max_model_len of at most {}",
+                  KvBudget(without) / BytesPerBlock() * BytesPerBlock(), without)
             : fmt::format("the longest max_model_len that fits is {}", fits);
     return Status::ResourceExhausted(fmt::format("{}, but {}; {}", formula, available, advice));
   }

@@ -22,7 +22,7 @@ struct PlanInputs {
   model::ModelConfig config;
   int64_t weight_bytes = 0;
   int64_t tokenizer_bytes = 0;
-  int64_t memory_bytes = 0;  // min(RAM, cgroup limit)
+  int64_t memory_bytes = 0;  // min(RAM, cgroup limit, address space)
   int32_t max_rows = 0;      // tokens per step
   int32_t num_threads = 0;
 };
@@ -42,7 +42,8 @@ inline constexpr int64_t kDefaultKvContexts = 16;
 // Rows of logits that the engine keeps at once.
 inline constexpr int32_t kMaxLogitsRows = 16;
 
-// kResourceExhausted names what is needed, what is there, and the longest context that would fit.
+// kResourceExhausted names what is needed, what is there, and the longest context that would fit, or
+// the largest pool where the given one leaves no room.
 Result<EnginePlan> PlanMemory(const PlanInputs& inputs, const ModelOptions& model_options,
                               const CacheOptions& cache_options);
 

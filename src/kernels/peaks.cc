@@ -15,17 +15,17 @@ namespace octavo::kernels {
 namespace {
 
 // Enough independent sums to hide the latency of a multiply-accumulate: 4 to 5 cycles, two a cycle.
+// As many as fit into 16 registers beside an operand, with one of products where those are needed.
 constexpr int kChains = 12;
+constexpr int kChainsWithProducts = 10;
 
-// The compiler must think that `value` may have changed, and that it is needed.
-template <class Vector>
-inline void KeepInRegister(Vector& value) {
+// The compiler must think that `value` may have changed, and that it is needed: equal sums would
+// become one, and unused ones none. A macro, for an inline function has no vector registers.
 #if defined(__x86_64__)
-  asm volatile("" : "+v"(value));
+#define OCTAVO_KEEP(value) asm volatile("" : "+v"(value))
 #else
-  asm volatile("" : "+w"(value));
+#define OCTAVO_KEEP(value) asm volatile("" : "+w"(value))
 #endif
-}
 
 uint64_t Sum(std::span<const uint64_t> words) {
   return std::accumulate(words.begin(), words.end(), uint64_t{0});
@@ -66,59 +66,76 @@ __attribute__((target("avx2"))) uint64_t ReadAvx2(const std::byte* data, size_t 
 __attribute__((target("avx512f"))) void FloatAvx512(int64_t num_steps) {
   __m512 sums[kChains] = {};
   __m512 x = _mm512_set1_ps(0.5f);
-  for (int64_t i = 0; i < num_steps; ++i) {
-    KeepInRegister(x);
 #pragma GCC unroll 12
-    for (__m512& sum : sums) sum = _mm512_fmadd_ps(sum, x, x);
+  for (__m512& sum : sums) OCTAVO_KEEP(sum);
+  for (int64_t i = 0; i < num_steps; ++i) {
+    OCTAVO_KEEP(x);
+#pragma GCC unroll 12
+    for (__m512& sum : sums) sum = _mm512_fmadd_ps(x, x, sum);
   }
-  for (__m512& sum : sums) KeepInRegister(sum);
+#pragma GCC unroll 12
+  for (__m512& sum : sums) OCTAVO_KEEP(sum);
 }
 
 __attribute__((target("avx2,fma"))) void FloatAvx2(int64_t num_steps) {
   __m256 sums[kChains] = {};
   __m256 x = _mm256_set1_ps(0.5f);
-  for (int64_t i = 0; i < num_steps; ++i) {
-    KeepInRegister(x);
 #pragma GCC unroll 12
-    for (__m256& sum : sums) sum = _mm256_fmadd_ps(sum, x, x);
+  for (__m256& sum : sums) OCTAVO_KEEP(sum);
+  for (int64_t i = 0; i < num_steps; ++i) {
+    OCTAVO_KEEP(x);
+#pragma GCC unroll 12
+    for (__m256& sum : sums) sum = _mm256_fmadd_ps(x, x, sum);
   }
-  for (__m256& sum : sums) KeepInRegister(sum);
+#pragma GCC unroll 12
+  for (__m256& sum : sums) OCTAVO_KEEP(sum);
 }
 
 __attribute__((target("avx512f,avx512vnni"))) void Int8Vnni(int64_t num_steps) {
   __m512i sums[kChains] = {};
   __m512i x = _mm512_set1_epi8(3);
+#pragma GCC unroll 12
+  for (__m512i& sum : sums) OCTAVO_KEEP(sum);
   for (int64_t i = 0; i < num_steps; ++i) {
-    KeepInRegister(x);
+    OCTAVO_KEEP(x);
 #pragma GCC unroll 12
     for (__m512i& sum : sums) sum = _mm512_dpbusd_epi32(sum, x, x);
   }
-  for (__m512i& sum : sums) KeepInRegister(sum);
+#pragma GCC unroll 12
+  for (__m512i& sum : sums) OCTAVO_KEEP(sum);
 }
 
 __attribute__((target("avx512f,avx512vnni"))) void Int16Vnni(int64_t num_steps) {
   __m512i sums[kChains] = {};
   __m512i x = _mm512_set1_epi16(3);
+#pragma GCC unroll 12
+  for (__m512i& sum : sums) OCTAVO_KEEP(sum);
   for (int64_t i = 0; i < num_steps; ++i) {
-    KeepInRegister(x);
+    OCTAVO_KEEP(x);
 #pragma GCC unroll 12
     for (__m512i& sum : sums) sum = _mm512_dpwssd_epi32(sum, x, x);
   }
-  for (__m512i& sum : sums) KeepInRegister(sum);
+#pragma GCC unroll 12
+  for (__m512i& sum : sums) OCTAVO_KEEP(sum);
 }
 
 // Pairs of products in 16 bits, and their sums there: what codes of 4 bits allow.
 __attribute__((target("avx2"))) void Int8Maddubs(int64_t num_steps) {
-  __m256i sums[kChains] = {};
+  __m256i sums[kChainsWithProducts] = {};
   __m256i x = _mm256_set1_epi8(3);
+#pragma GCC unroll 10
+  for (__m256i& sum : sums) OCTAVO_KEEP(sum);
   for (int64_t i = 0; i < num_steps; ++i) {
-#pragma GCC unroll 12
+#pragma GCC unroll 10
     for (__m256i& sum : sums) {
-      KeepInRegister(x);
-      sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(x, x));
+      OCTAVO_KEEP(x);  // or one product would do for all sums
+      __m256i products = _mm256_maddubs_epi16(x, x);
+      OCTAVO_KEEP(products);
+      sum = _mm256_add_epi16(sum, products);
     }
   }
-  for (__m256i& sum : sums) KeepInRegister(sum);
+#pragma GCC unroll 10
+  for (__m256i& sum : sums) OCTAVO_KEEP(sum);
 }
 
 std::vector<PeakProbe> Probes() {
@@ -131,7 +148,7 @@ std::vector<PeakProbe> Probes() {
   }
   if (cpu.avx2) {
     probes.push_back({"fp32 avx2", 16.0 * kChains, FloatAvx2});
-    probes.push_back({"int8 avx2 maddubs", 64.0 * kChains, Int8Maddubs});
+    probes.push_back({"int8 avx2 maddubs", 64.0 * kChainsWithProducts, Int8Maddubs});
   }
   return probes;
 }
@@ -152,12 +169,15 @@ uint64_t ReadNeon(const std::byte* data, size_t size) {
 void FloatNeon(int64_t num_steps) {
   float32x4_t sums[kChains] = {};
   float32x4_t x = vdupq_n_f32(0.5f);
-  for (int64_t i = 0; i < num_steps; ++i) {
-    KeepInRegister(x);
 #pragma GCC unroll 12
-    for (float32x4_t& sum : sums) sum = vfmaq_f32(x, sum, x);
+  for (float32x4_t& sum : sums) OCTAVO_KEEP(sum);
+  for (int64_t i = 0; i < num_steps; ++i) {
+    OCTAVO_KEEP(x);
+#pragma GCC unroll 12
+    for (float32x4_t& sum : sums) sum = vfmaq_f32(sum, x, x);
   }
-  for (float32x4_t& sum : sums) KeepInRegister(sum);
+#pragma GCC unroll 12
+  for (float32x4_t& sum : sums) OCTAVO_KEEP(sum);
 }
 
 std::vector<PeakProbe> Probes() { return {{"fp32 neon", 8.0 * kChains, FloatNeon}}; }
@@ -168,7 +188,9 @@ std::vector<PeakProbe> Probes() { return {{"fp32 neon", 8.0 * kChains, FloatNeon
 
 ReadAll FastestRead() {
 #if defined(__x86_64__)
-  return base::DetectCpuFeatures().avx512_vnni ? ReadAvx512 : ReadAvx2;
+  const base::CpuFeatures cpu = base::DetectCpuFeatures();
+  if (cpu.avx512_vnni) return ReadAvx512;
+  return cpu.avx2 ? ReadAvx2 : nullptr;
 #else
   return ReadNeon;
 #endif

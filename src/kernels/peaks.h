@@ -13,7 +13,8 @@
 
 namespace octavo::kernels {
 
-// Reads all of `size` bytes, a multiple of 256, with the widest loads there are; a checksum.
+// Reads all of `size` bytes, a multiple of 256, with the widest loads there are; a checksum. Null on
+// a processor that no kernel runs on.
 using ReadAll = uint64_t (*)(const std::byte* data, size_t size);
 ReadAll FastestRead();
 
@@ -23,8 +24,7 @@ struct PeakProbe {
   void (*run)(int64_t num_steps);
 };
 
-// Those that this processor can run, widest vectors first. Never empty on a processor that has
-// kernels.
+// Those that this processor can run, widest vectors first. Empty only where no kernel runs.
 std::span<const PeakProbe> PeakProbes();
 
 }  // namespace octavo::kernels

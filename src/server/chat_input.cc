@@ -23,7 +23,11 @@ bool IsText(const json::value& value) { return value.is_string(); }
 bool IsArrayOfObjects(const json::value& value) {
   return value.is_array() && std::ranges::all_of(value.get_array(), &json::value::is_object);
 }
-bool IsContent(const json::value& value) { return IsText(value) || IsArrayOfObjects(value); }
+bool IsContentPart(const json::value& value) { return value.is_string() || value.is_object(); }
+bool IsContent(const json::value& value) {
+  return IsText(value) ||
+         (value.is_array() && std::ranges::all_of(value.get_array(), IsContentPart));
+}
 
 // Fields of a message that may be absent or null.
 struct MessageField {
@@ -32,7 +36,7 @@ struct MessageField {
   const char* expected;
 };
 constexpr MessageField kMessageFields[] = {
-    {"content", IsContent, "a text or an array of parts"},
+    {"content", IsContent, "a text or an array of texts and objects"},
     {"name", IsText, "a text"},
     {"tool_call_id", IsText, "a text"},
     {"tool_calls", IsArrayOfObjects, "an array of objects"},

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "base/check.h"
+
 namespace octavo::server {
 namespace {
 
@@ -24,8 +26,10 @@ std::string_view TypeName(MetricType type) {
     case MetricType::Histogram:
       return "histogram";
     default:
-      return "untyped";
+      break;
   }
+  OCTAVO_CHECK(false, "a counter, a gauge or a histogram");
+  return {};
 }
 
 void AppendEscaped(std::string_view text, bool is_label, std::string* out) {
@@ -90,7 +94,7 @@ class FamilyWriter {
       case MetricType::Histogram:
         return WriteHistogram(metric.histogram);
       default:
-        return WriteLine("", "", metric.untyped.value);
+        break;
     }
   }
 

@@ -3,9 +3,9 @@
 // Purpose:    metric families as the text that Prometheus reads (version 0.0.4 of its format).
 // Ownership:  none.
 // Threading:  any thread.
-// Invariants: names, help and label values are escaped. The library's own serializer writes labels
-//             through a stream, character by character, which costs five times as much; /metrics is
-//             read often, on the thread that serves everything else.
+// Invariants: help and label values are escaped. The library's own serializer writes labels through
+//             a stream, character by character, which takes three times as long; /metrics is read
+//             often, on the thread that serves everything else.
 
 #include <prometheus/metric_family.h>
 
@@ -14,7 +14,8 @@
 
 namespace octavo::server {
 
-// Counters, gauges and histograms; each line ends with `labels` as they come.
+// Every line has `labels` after its own (and `le` after them). REQUIRES: counters, gauges and
+// histograms whose last bucket is that of +Inf.
 std::string ExposeFamilies(const std::vector<prometheus::MetricFamily>& families,
                            const std::vector<prometheus::ClientMetric::Label>& labels);
 

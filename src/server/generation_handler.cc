@@ -104,11 +104,18 @@ class GenerationCall {
   }
 
   Awaitable<void> RunStream() {
-    bool is_there = co_await exchange_.BeginStream(StreamHead());
-    while (is_there) {
-      const std::vector<Generation::Piece> pieces = co_await generation_.Next();
-      if (pieces.empty()) break;
+    // The head waits for the first piece: until then a client that has left can be told from one
+    // that only listens (ClientWatch), and running out of time has a status of its own.
+    std::vector<Generation::Piece> pieces = co_await generation_.Next();
+    if (pieces.empty() && generation_.timed_out()) {
+      co_await exchange_.Send(Timeout(service_).Response());
+      co_return;
+    }
+    bool is_there = !generation_.client_has_left();
+    if (is_there) is_there = co_await exchange_.BeginStream(StreamHead());
+    while (is_there && !pieces.empty()) {
       is_there = co_await exchange_.Write(answer_.Events(pieces));
+      if (is_there) pieces = co_await generation_.Next();
     }
     if (!is_there || generation_.client_has_left()) {
       exchange_.account().status = 499;
