@@ -4,10 +4,10 @@
 //             best: what `octavo bench kernels` prints.
 // Ownership:  makes its own threads and matrices.
 // Threading:  one thread.
-// Invariants: the weights of a figure take weight_bytes, more than usual caches hold, as in a model;
-//             a share is the time that the bytes and the operations need at the bounds (memory that
-//             no cache holds; the int8 or fp32 probe of the instruction set, fp32 where there is
-//             none), whichever is more, through the time taken.
+// Invariants: the weights of a figure take weight_bytes, more than usual caches hold, as in a
+//             model; a share is the time that the bytes and the operations need at the bounds
+//             (memory that no cache holds; the int8 or fp32 probe of the instruction set, fp32
+//             where there is none), whichever is more, through the time taken.
 
 #include <cstddef>
 #include <cstdint>

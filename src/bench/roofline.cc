@@ -21,7 +21,7 @@ Result<ReadRate> MeasureRead(base::ThreadPool& pool, kernels::ReadAll read, int6
                              double seconds) {
   const auto size = static_cast<size_t>(bytes);
   std::vector<base::AlignedBuffer> buffers(static_cast<size_t>(pool.num_threads()));
-  // What has no pages yet would be granted whatever its size, and end the process when it is written.
+  // What has no pages yet would be granted whatever its size, and end the process when written.
   const int64_t limit = base::ReadMachineMemory().limit_bytes();
   for (base::AlignedBuffer& buffer : buffers) {
     if (bytes <= limit / pool.num_threads()) buffer = base::AlignedBuffer::Allocate(size);

@@ -24,7 +24,7 @@ Status CheckSeconds(std::string_view option, double seconds) {
       fmt::format("{} is {}, but must be above 0 and at most 1000000 seconds", option, seconds));
 }
 
-// A key per line, without the spaces around it; empty lines and those that begin with '#' are skipped.
+// A key per line, without the spaces around it; empty lines and those with a '#' first are skipped.
 Status ReadKeys(const std::string& path, std::vector<std::string>* keys) {
   const Result<std::string> text = ReadFileOrStdin(path);
   if (!text.ok()) {

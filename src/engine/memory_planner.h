@@ -42,8 +42,8 @@ inline constexpr int64_t kDefaultKvContexts = 16;
 // Rows of logits that the engine keeps at once.
 inline constexpr int32_t kMaxLogitsRows = 16;
 
-// kResourceExhausted names what is needed, what is there, and the longest context that would fit, or
-// the largest pool where the given one leaves no room.
+// kResourceExhausted names what is needed, what is there, and the longest context that would fit,
+// or the largest pool where the given one leaves no room.
 Result<EnginePlan> PlanMemory(const PlanInputs& inputs, const ModelOptions& model_options,
                               const CacheOptions& cache_options);
 

@@ -239,9 +239,12 @@ TEST(MemoryPlannerTest, ACacheSizeBeyondTheLimitIsRefused) {
   const PlanInputs inputs = InputsWithRoomFor(10, 160);
   CacheOptions cache = WholeMemory();
   cache.kv_cache_memory_bytes = 11 * kBytesPerBlock;
-  EXPECT_THAT(Refusal(inputs, {}, cache),
-              AllOf(HasSubstr("kv_cache_memory_bytes is 180224"),
-                    HasSubstr("kv_cache_memory_bytes may be at most 163840, for a max_model_len of at most 160")));
+  EXPECT_THAT(
+      Refusal(inputs, {}, cache),
+      AllOf(
+          HasSubstr("kv_cache_memory_bytes is 180224"),
+          HasSubstr(
+              "kv_cache_memory_bytes may be at most 163840, for a max_model_len of at most 160")));
   cache.kv_cache_memory_bytes = std::numeric_limits<int64_t>::max();
   EXPECT_THAT(Refusal(inputs, {}, cache), HasSubstr("9223372036854775807"));
 }

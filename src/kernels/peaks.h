@@ -13,8 +13,8 @@
 
 namespace octavo::kernels {
 
-// Reads all of `size` bytes, a multiple of 256, with the widest loads there are; a checksum. Null on
-// a processor that no kernel runs on.
+// Reads all of `size` bytes, a multiple of 256, with the widest loads there are; a checksum. Null
+// on a processor that no kernel runs on.
 using ReadAll = uint64_t (*)(const std::byte* data, size_t size);
 ReadAll FastestRead();
 

@@ -11,13 +11,12 @@ namespace {
 
 constexpr std::string_view kBearer = "Bearer ";
 
-ApiError Unauthorized(bool sent_key) {
+// The same for no key and for a wrong one.
+ApiError Unauthorized() {
   ApiError error;
   error.status = 401;
   error.code = "invalid_api_key";
-  error.message = sent_key
-                      ? "the API key is not one of this server's"
-                      : "this server needs an API key: send the header 'Authorization: Bearer KEY'";
+  error.message = "this server needs one of its API keys: send 'Authorization: Bearer KEY'";
   return error;
 }
 
@@ -50,11 +49,10 @@ std::optional<ApiError> Access::Check(Guard guard, const HttpRequest& request) c
   if (guard == Guard::kAdmin) {
     if (is_admin) return std::nullopt;
     if (!admin_key_ && keys_.empty() && request.is_local) return std::nullopt;
-    return has_key || (keys_.empty() && !admin_key_) ? Forbidden()
-                                                     : Unauthorized(bearer.has_value());
+    return has_key || (keys_.empty() && !admin_key_) ? Forbidden() : Unauthorized();
   }
   if (keys_.empty() || has_key || is_admin) return std::nullopt;
-  return Unauthorized(bearer.has_value());
+  return Unauthorized();
 }
 
 std::string Access::KeySalt(const HttpRequest& request) const {
