@@ -25,7 +25,8 @@ class SchemaTest(ServerTest):
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=500, check=False)
         self.assertEqual(done.returncode, 0, f"seed {SEED}\n{done.stdout}")
-        num_operations = sum(len(path) for path in self.server.get("/openapi.json").json()["paths"].values())
+        paths = self.server.get("/openapi.json").json()["paths"]
+        num_operations = sum(len(operations) for path, operations in paths.items() if path != "/openapi.json")
         self.assertRegex(done.stdout, rf"Tested: {num_operations}\b")
 
 
