@@ -71,7 +71,9 @@ def peers(args):
                              *shlex.split(args.octavo_flags)])]
     if args.llama_server:
         found.append(Peer("llama.cpp", [args.llama_server, "-m", args.model, "-t", args.threads, "--port", "PORT", "-np", 16,
-                                        "-c", 16 * CONTEXT, "-fa", "on", *shlex.split(args.llama_flags)]))
+                                        "-c", 16 * CONTEXT, "-fa", "on",
+                                        # Otherwise it parses answers as a template's, and random tokens fail.
+                                        "--no-jinja", "--reasoning-format", "none", *shlex.split(args.llama_flags)]))
     if args.vllm_python:
         found.append(Peer("vLLM", [args.vllm_python, "-m", "vllm.entrypoints.openai.api_server", "--model", args.vllm_model,
                                    "--port", "PORT", "--max-model-len", 2 * CONTEXT, "--dtype", "bfloat16",
