@@ -33,6 +33,7 @@ from single_stream import commit, machine
 PROMPT, SHARED, ANSWER = 380, 342, 64
 CONTEXT = 512  # of one request
 START_SECONDS = 300
+MOST_ATTEMPTS = 4  # of a load whose requests do not all end well
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,8 +73,7 @@ def peers(args):
     if args.llama_server:
         found.append(Peer("llama.cpp", [args.llama_server, "-m", args.model, "-t", args.threads, "--port", "PORT", "-np", 16,
                                         "-c", 16 * CONTEXT, "-fa", "on",
-                                        # Otherwise it parses answers as a template's, and random tokens fail.
-                                        "--no-jinja", "--reasoning-format", "none", *shlex.split(args.llama_flags)]))
+                                        *shlex.split(args.llama_flags)]))
     if args.vllm_python:
         found.append(Peer("vLLM", [args.vllm_python, "-m", "vllm.entrypoints.openai.api_server", "--model", args.vllm_model,
                                    "--port", "PORT", "--max-model-len", 2 * CONTEXT, "--dtype", "bfloat16",
@@ -145,6 +145,17 @@ def bench(args, server, load, seed):
     return {name: result[key] for name, (key, _) in METRICS.items()}
 
 
+def bench_until_whole(args, server, load, seed):
+    """Another seed's prompts if a request fails: llama-server answers some continuations of random tokens with 500."""
+    for attempt in range(MOST_ATTEMPTS):
+        try:
+            return bench(args, server, load, seed + 10000 * attempt)
+        except RuntimeError as error:
+            print(f"  again: {error}", file=sys.stderr, flush=True)
+            last = error
+    raise last
+
+
 def measure(args, all_peers, log):
     """{load: {peer: [metrics per repetition]}}, {peer: why it has no row}."""
     samples = {load.name: {peer.name: [] for peer in all_peers} for load in LOADS}
@@ -159,7 +170,7 @@ def measure(args, all_peers, log):
                         raise RuntimeError(server.error)
                     bench(args, server, Load(4, 4, False), 1000 + repetition)  # warm-up
                     for i, load in enumerate(LOADS):
-                        metrics = bench(args, server, load, 100 * repetition + i)
+                        metrics = bench_until_whole(args, server, load, 100 * repetition + i)
                         samples[load.name][peer.name].append(metrics)
                         print(f"  {repetition + 1}/{args.repeat} {peer.name} {load.name}: "
                               f"{metrics['output tokens/s']:.1f} tokens/s", file=sys.stderr, flush=True)

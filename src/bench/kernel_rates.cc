@@ -22,12 +22,11 @@ using quant::PackedMatrixView;
 using tensor::DType;
 
 struct Bounds {
-  double bytes_per_s = 0;            // of memory that no cache holds
+  double bytes_per_s = 0;            // of as much memory as the weights take
   double int8_operations_per_s = 0;  // of the instruction set's probe
   double float32_operations_per_s = 0;
 };
 
-constexpr int64_t kUncachedBytes = int64_t{256} << 20;
 
 // Copies of one random matrix, one after another.
 class MatrixRing {
@@ -178,8 +177,11 @@ Status MeasureKernelRates(const KernelRateOptions& options, std::string* isa,
   *isa = table->name;
   Result<std::unique_ptr<base::ThreadPool>> pool = base::ThreadPool::Create(options.threads);
   if (!pool.ok()) return pool.status();
+  // Of each thread: as much as its part of the weights, in the probe's steps.
+  const int64_t working_set =
+      std::max<int64_t>(static_cast<int64_t>(options.weight_bytes) / options.threads / 256, 1) * 256;
   const Result<Roofline> roofline =
-      MeasureRoofline({{options.threads}, {kUncachedBytes}, options.seconds_per_figure});
+      MeasureRoofline({{options.threads}, {working_set}, options.seconds_per_figure});
   if (!roofline.ok()) return roofline.status();
   const Bounds bounds = BoundsOf(*roofline, table->name);
   for (const Matrix& matrix : Matrices()) {

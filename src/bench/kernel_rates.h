@@ -6,7 +6,7 @@
 // Threading:  one thread.
 // Invariants: the weights of a figure take weight_bytes, more than usual caches hold, as in a
 //             model; a share is the time that the bytes and the operations need at the bounds
-//             (memory that no cache holds; the int8 or fp32 probe of the instruction set, fp32
+//             (reading as much memory; the int8 or fp32 probe of the instruction set, fp32
 //             where there is none), whichever is more, through the time taken.
 
 #include <cstddef>

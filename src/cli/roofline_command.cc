@@ -25,7 +25,8 @@ Examples:
 
 constexpr char kKernelsExamples[] =
     R"(Share: the time that the weights' bytes, or the operations, need at the machine's bounds (see
-octavo bench roofline), whichever is more, through the time taken. 1 row is decode, 512 prefill.
+octavo bench roofline), whichever is more, through the time taken; above 100 % is noise, or a cache
+that holds the weights. 1 row is decode, 512 are prefill.
 
 Examples:
   octavo bench kernels
