@@ -27,7 +27,6 @@ struct Bounds {
   double float32_operations_per_s = 0;
 };
 
-
 // Copies of one random matrix, one after another.
 class MatrixRing {
  public:
@@ -177,9 +176,9 @@ Status MeasureKernelRates(const KernelRateOptions& options, std::string* isa,
   *isa = table->name;
   Result<std::unique_ptr<base::ThreadPool>> pool = base::ThreadPool::Create(options.threads);
   if (!pool.ok()) return pool.status();
-  // Of each thread: as much as its part of the weights, in the probe's steps.
-  const int64_t working_set =
-      std::max<int64_t>(static_cast<int64_t>(options.weight_bytes) / options.threads / 256, 1) * 256;
+  // Of each thread: as much as its part of the weights, in the probe's steps of 256 bytes.
+  const int64_t num_steps = static_cast<int64_t>(options.weight_bytes) / options.threads / 256;
+  const int64_t working_set = std::max<int64_t>(num_steps, 1) * 256;
   const Result<Roofline> roofline =
       MeasureRoofline({{options.threads}, {working_set}, options.seconds_per_figure});
   if (!roofline.ok()) return roofline.status();
