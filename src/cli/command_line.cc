@@ -12,6 +12,7 @@
 
 #include "cli/commands.h"
 #include "cli/streams.h"
+#include "cli/usage_errors.h"
 
 namespace octavo::cli {
 namespace {
@@ -45,9 +46,11 @@ void PrintError(const std::string& program, std::string_view message) {
   WriteStderr(fmt::format("{}: {}\n", program, Printable(message)));
 }
 
-int ExitCode(const std::string& program, const Status& status) {
+int ExitCode(const CLI::App& app, const Status& status) {
   if (status.ok()) return kExitSuccess;
-  if (!status.message().empty()) PrintError(program, status.message());
+  if (!status.message().empty()) {
+    PrintError(ProgramName(app), WithOptionName(DeepestCommand(app), status.message()));
+  }
   switch (status.code()) {
     case StatusCode::kInvalidArgument:
       return kExitUsage;
@@ -94,28 +97,20 @@ int Dispatch(int argc, char** argv) {
   if (RefuseUnknownSubcommand(app, argc, argv)) return kExitUsage;
 
   const auto parsed = [](const Subcommand& subcommand) { return subcommand.app->parsed(); };
-  // "octavo bench cache": the command as far as it was given.
-  const auto program = [&app] {
-    std::string name = app.get_name();
-    for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
-      at = at->get_subcommands().front();
-      name += " " + at->get_name();
-    }
-    return name;
-  };
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {  // --help or --version
     std::string text = dynamic_cast<const CLI::CallForVersion*>(&request) != nullptr
                            ? std::string(request.what()) + "\n"
                            : app.help();
-    return ExitCode(program(), WriteStdout(text));
+    return ExitCode(app, WriteStdout(text));
   } catch (const CLI::ParseError& error) {
-    PrintError(program(), fmt::format("{} (see {} --help)", error.what(), program()));
+    const std::string program = ProgramName(app);
+    PrintError(program, fmt::format("{} (see {} --help)", DescribeParseError(app, error), program));
     return kExitUsage;
   }
   const auto chosen = std::find_if(subcommands.begin(), subcommands.end(), parsed);
-  return ExitCode(program(), chosen->command->Run());
+  return ExitCode(app, chosen->command->Run());
 }
 
 }  // namespace

@@ -18,14 +18,20 @@ namespace {
 constexpr char kRenderExamples[] =
     R"(The messages are rendered as they stand, as Hugging Face's apply_chat_template does. With
 --normalize they are first made into what the server makes of them: arguments of tool calls as
-objects, content in parts as one text, content null as "". With --chat-template and without -m no
-model is read, and there are no token ids; with both, the tokens are the model's.
+objects, content in parts as one text, content null as "" (it also describes tools in the system
+message where the template knows none; that is not done here). With --chat-template and without -m
+no model is read, and there are no token ids; with both, the tokens are the model's.
 
 Examples:
   echo '[{"role": "user", "content": "Hi"}]' | octavo render --messages -
   octavo render --chat-template q.jinja --messages chat.json --kwargs '{"enable_thinking": false}'
   octavo render -m model.gguf --messages chat.json --json | jq .token_ids
 )";
+
+// An error about a file, with the option that named the file.
+Status NamedAfter(std::string_view option, const Status& status) {
+  return Status(status.code(), fmt::format("{}: {}", option, status.message()));
+}
 
 class RenderCommand : public Command {
  public:
@@ -58,11 +64,11 @@ class RenderCommand : public Command {
     if (Status status = LoadModel(); !status.ok()) return status;
     if (Status status = LoadTemplate(); !status.ok()) return status;
     Result<std::string> messages = ReadFileOrStdin(messages_file_);
-    if (!messages.ok()) return messages.status();
+    if (!messages.ok()) return NamedAfter("--messages", messages.status());
     input_.messages_json = *std::move(messages);
     if (!tools_file_.empty()) {
       Result<std::string> tools = ReadFileOrStdin(tools_file_);
-      if (!tools.ok()) return tools.status();
+      if (!tools.ok()) return NamedAfter("--tools", tools.status());
       input_.tools_json = *std::move(tools);
     }
     input_.add_generation_prompt = !no_generation_prompt_ && !input_.continue_final_message;
@@ -92,7 +98,7 @@ class RenderCommand : public Command {
   Status LoadTemplate() {
     if (template_) return Status::Ok();
     Result<std::string> jinja = ReadFileOrStdin(template_file_);
-    if (!jinja.ok()) return jinja.status();
+    if (!jinja.ok()) return NamedAfter("--chat-template", jinja.status());
     Result<text::ChatTemplate> parsed = text::ChatTemplate::FromText(*jinja);
     if (!parsed.ok()) {
       return Status(parsed.status().code(), template_file_ + ": " + parsed.status().message());

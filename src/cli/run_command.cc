@@ -66,6 +66,7 @@ class RunCommand : public Command {
     Result<std::vector<TokenId>> tokens = prompt_.Tokens(**engine);
     if (!tokens.ok()) return tokens.status();
     request->prompt_token_ids = *std::move(tokens);
+    NoteCutOutput(**engine, *request);
     return Generate(**engine, *std::move(request));
   }
 
@@ -103,6 +104,16 @@ class RunCommand : public Command {
   // Several completions would interleave, and beams are known at the end only.
   static bool IsStreamed(const Request& request) {
     return request.params.n == 1 && !request.beam_search;
+  }
+
+  // What was asked for, if the context cannot hold it.
+  static void NoteCutOutput(const Engine& engine, const Request& request) {
+    const auto room =
+        engine.model_info().max_model_len - static_cast<int64_t>(request.prompt_token_ids.size());
+    const int64_t wanted = request.params.max_tokens.value_or(0);
+    if (room < 1 || wanted <= room) return;
+    WriteStderr(
+        fmt::format("octavo run: the context leaves room for {} tokens, not {}\n", room, wanted));
   }
 
   Status Generate(Engine& engine, Request request) const {

@@ -148,6 +148,9 @@ Result<server::ServerOptions> ServerFlags::Options() const {
   if (options.limits.max_concurrent_requests == 0) {
     return Status::InvalidArgument("--max-concurrent-requests is 0, but must be at least 1");
   }
+  if (options.limits.max_body_bytes == 0 || options.limits.max_prompts == 0) {
+    return Status::InvalidArgument("--max-body-bytes and --max-prompts must be at least 1");
+  }
   options.limits.request_timeout = Milliseconds(request_timeout_s_);
   options.limits.idle_timeout = Milliseconds(idle_timeout_s_);
   options.limits.write_timeout = Milliseconds(write_timeout_s_);

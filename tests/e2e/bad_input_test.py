@@ -23,25 +23,25 @@ class BadInputTest(unittest.TestCase):
 
     def test_sampling_parameters_out_of_range(self):
         for option, value, words in [
-            ("--temperature", "-1", ["temperature", "-1", "0"]),
-            ("--temperature", "nan", ["temperature", "nan"]),
-            ("--temperature", "inf", ["temperature", "inf"]),
-            ("--top-p", "0", ["top_p", "0"]),
-            ("--top-p", "1.5", ["top_p", "1.5"]),
-            ("--top-k", "-5", ["top_k", "-5"]),
-            ("--min-p", "2", ["min_p", "2", "1"]),
-            ("--repetition-penalty", "0", ["repetition_penalty", "0"]),
-            ("--presence-penalty", "3", ["presence_penalty", "3", "2"]),
-            ("--frequency-penalty", "-3", ["frequency_penalty", "-3", "-2"]),
-            ("--max-tokens", "0", ["max_tokens", "0", "1"]),
-            ("--min-tokens", "-1", ["min_tokens", "-1"]),
+            ("--temperature", "-1", ["--temperature", "-1", "0"]),
+            ("--temperature", "nan", ["--temperature", "nan"]),
+            ("--temperature", "inf", ["--temperature", "inf"]),
+            ("--top-p", "0", ["--top-p", "0"]),
+            ("--top-p", "1.5", ["--top-p", "1.5"]),
+            ("--top-k", "-5", ["--top-k", "-5"]),
+            ("--min-p", "2", ["--min-p", "2", "1"]),
+            ("--repetition-penalty", "0", ["--repetition-penalty", "0"]),
+            ("--presence-penalty", "3", ["--presence-penalty", "3", "2"]),
+            ("--frequency-penalty", "-3", ["--frequency-penalty", "-3", "-2"]),
+            ("--max-tokens", "0", ["--max-tokens", "0", "1"]),
+            ("--min-tokens", "-1", ["--min-tokens", "-1"]),
             ("--logit-bias", "5=nan", ["logit_bias", "5", "nan"]),
             ("--logit-bias", "-1=1", ["logit_bias", "-1"]),
             ("--stop", "", ["stop"]),
             ("-n", "0", ["n is 0", "128"]),
             ("-n", "129", ["n is 129", "128"]),
-            ("--beam-width", "0", ["beam_width", "0", "64"]),
-            ("--beam-width", "65", ["beam_width", "65", "64"]),
+            ("--beam-width", "0", ["--beam-width", "0", "64"]),
+            ("--beam-width", "65", ["--beam-width", "65", "64"]),
         ]:
             with self.subTest(option=option, value=value):
                 self.run_refused(2, words, "-p", "a", option, value)
@@ -49,13 +49,13 @@ class BadInputTest(unittest.TestCase):
     def test_options_of_a_beam_search(self):
         self.run_refused(2, ["-n", "--beam-width"], "-p", "a", "-n", "2", "--beam-width", "2")
         self.run_refused(2, ["--length-penalty", "--beam-width"], "-p", "a", "--length-penalty", "1")
-        self.run_refused(2, ["length_penalty", "11", "10"], "-p", "a", "--beam-width", "2", "--length-penalty", "11")
+        self.run_refused(2, ["--length-penalty", "11", "10"], "-p", "a", "--beam-width", "2", "--length-penalty", "11")
 
     def test_engine_options_out_of_range(self):
         for option, value, words in [
-            ("--max-num-seqs", "0", ["max_num_seqs", "0", "4096"]),
-            ("--max-pinned-share", "1.5", ["max_pinned_share", "1.5"]),
-            ("--swap-space-bytes", "-1", ["swap_space_bytes", "-1"]),
+            ("--max-num-seqs", "0", ["--max-num-seqs", "0", "4096"]),
+            ("--max-pinned-share", "1.5", ["--max-pinned-share", "1.5"]),
+            ("--swap-space-bytes", "-1", ["--swap-space-bytes", "-1"]),
         ]:
             with self.subTest(option=option, value=value):
                 self.run_refused(2, words, "-p", "a", option, value)
@@ -82,15 +82,15 @@ class BadInputTest(unittest.TestCase):
 
     def test_engine_options_out_of_range(self):
         for option, value, words in [
-            ("--block-size", "17", ["block_size", "17", "256"]),
-            ("--threads", "0", ["threads", "0", "1"]),
-            ("--threads", "100000", ["threads", "100000", "256"]),
-            ("--max-num-batched-tokens", "0", ["max_num_batched_tokens", "0"]),
-            ("--max-model-len", "0", ["max_model_len", "0"]),
-            ("--gpu-memory-utilization", "0", ["gpu_memory_utilization", "0", "1"]),
-            ("--gpu-memory-utilization", "1.1", ["gpu_memory_utilization", "1.1"]),
-            ("--gpu-memory-utilization", "nan", ["gpu_memory_utilization", "nan"]),
-            ("--kv-cache-memory-bytes", "-1", ["kv_cache_memory_bytes", "-1"]),
+            ("--block-size", "17", ["--block-size", "17", "256"]),
+            ("--threads", "0", ["--threads", "0", "1"]),
+            ("--threads", "100000", ["--threads", "100000", "256"]),
+            ("--max-num-batched-tokens", "0", ["--max-num-batched-tokens", "0"]),
+            ("--max-model-len", "0", ["--max-model-len", "0"]),
+            ("--gpu-memory-utilization", "0", ["--gpu-memory-utilization", "0", "1"]),
+            ("--gpu-memory-utilization", "1.1", ["--gpu-memory-utilization", "1.1"]),
+            ("--gpu-memory-utilization", "nan", ["--gpu-memory-utilization", "nan"]),
+            ("--kv-cache-memory-bytes", "-1", ["--kv-cache-memory-bytes", "-1"]),
         ]:
             with self.subTest(option=option, value=value):
                 self.run_refused(2, words, "-p", "a", option, value)
