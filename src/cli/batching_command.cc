@@ -41,7 +41,7 @@ boost::json::object ToJson(const bench::BatchingResult& result) {
 }  // namespace
 
 BatchingBench::BatchingBench(CLI::App& app) {
-  app.add_flag("--json", json_, "Print one JSON object");
+  app.add_flag("--json", json_, "Print a JSON list");
   engine_flags_.AddTo(app);
   for (const char* option : {"--kv-cache", "--max-num-seqs"}) {  // the comparisons set them
     app.remove_option(app.get_option(option));

@@ -104,6 +104,9 @@ int Dispatch(int argc, char** argv) {
                            ? std::string(request.what()) + "\n"
                            : app.help();
     return ExitCode(app, WriteStdout(text));
+  } catch (const CLI::FileError& error) {  // not the command line's fault
+    PrintError(ProgramName(app), error.what());
+    return kExitFailure;
   } catch (const CLI::ParseError& error) {
     const std::string program = ProgramName(app);
     PrintError(program, fmt::format("{} (see {} --help)", DescribeParseError(app, error), program));

@@ -30,6 +30,7 @@ class EngineFlags {
   void NoteShortContext(std::string_view program, const Engine& engine) const;
 
   int32_t block_size() const { return options_.cache.block_size; }  // tokens
+  bool has_chat_template() const { return !chat_template_file_.empty(); }
 
  private:
   void AddHowOptions(CLI::App& app);

@@ -21,6 +21,8 @@ class PromptFlags {
   // Checks the combination of options and reads the prompt's text, before any model is loaded.
   Status Read();
 
+  bool is_chat() const { return chat_; }
+
   // The prompt as tokens. REQUIRES: Read() returned OK.
   Result<std::vector<TokenId>> Tokens(const Engine& engine) const;
   // Another text, treated as this prompt's: in the chat template with --chat.

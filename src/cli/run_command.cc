@@ -60,6 +60,10 @@ class RunCommand : public Command {
     Result<Request> request = MakeRequest();
     if (!request.ok()) return request.status();
     if (Status status = prompt_.Read(); !status.ok()) return status;
+    if (engine_flags_.has_chat_template() && !prompt_.is_chat()) {
+      return Status::InvalidArgument(
+          "--chat-template is given, but without --chat nothing uses it");
+    }
     Result<std::unique_ptr<Engine>> engine = engine_flags_.Load();
     if (!engine.ok()) return engine.status();
     engine_flags_.NoteShortContext("octavo run", **engine);

@@ -24,7 +24,7 @@ std::pair<TokenId, float> LogitBiasOrError(const std::string& text) {
 // All of a file.
 std::string FileOrError(const std::string& option, const std::string& path) {
   Result<std::string> text = ReadFileOrStdin(path);
-  if (!text.ok()) throw CLI::ValidationError(option, text.status().message());
+  if (!text.ok()) throw CLI::FileError(option + ": " + text.status().message());
   return *std::move(text);
 }
 

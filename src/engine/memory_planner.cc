@@ -103,7 +103,8 @@ class Planner {
             ? fmt::format(
                   "kv_cache_memory_bytes may be at most {}, for a max_model_len of at most {}",
                   KvBudget(without) / BytesPerBlock() * BytesPerBlock(), without)
-            : fmt::format("the longest max_model_len that fits is {}", fits);
+            : fmt::format("the longest max_model_len that fits is {} (a block takes {} bytes)",
+                          fits, BytesPerBlock());
     return Status::ResourceExhausted(fmt::format("{}, but {}; {}", formula, available, advice));
   }
 

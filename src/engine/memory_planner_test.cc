@@ -221,7 +221,7 @@ TEST(MemoryPlannerTest, ACacheSizeBelowOneBlockIsRefused) {
   cache.kv_cache_memory_bytes = kBytesPerBlock - 1;
   EXPECT_THAT(Refusal(Inputs(int64_t{1} << 30), {}, cache),
               AllOf(HasSubstr("kv_cache_memory_bytes is 16383"),
-                    HasSubstr("longest max_model_len that fits is 0")));
+                    HasSubstr("longest max_model_len that fits is 0 (a block takes 16384 bytes)")));
   cache.kv_cache_memory_bytes = kBytesPerBlock;
   EXPECT_EQ(MustPlan(Inputs(int64_t{1} << 30), {}, cache).max_model_len, 16);
 }

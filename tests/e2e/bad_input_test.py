@@ -95,6 +95,16 @@ class BadInputTest(unittest.TestCase):
             with self.subTest(option=option, value=value):
                 self.run_refused(2, words, "-p", "a", option, value)
 
+    def test_files_that_are_folders_or_do_not_exist(self):
+        for option in ("--json-schema", "--grammar", "--prompt-file"):
+            for path, words in (("/", ["directory"]), ("nofile", ["nofile", "No such file"])):
+                prompt = () if option == "--prompt-file" else ("-p", "a")
+                with self.subTest(option=option, path=path):
+                    self.run_refused(1, words, *prompt, option, path)
+
+    def test_a_template_that_nothing_uses(self):
+        self.run_refused(2, ["--chat-template", "--chat"], "-p", "a", "--chat-template", "nofile")
+
     def test_prompts_that_are_none(self):
         self.run_refused(2, ["-p", "empty"], "-p", "")
         self.run_refused(2, ["standard input", "empty"], "--prompt-file", "-")
