@@ -34,6 +34,9 @@ template <typename T>
 std::string NumberKind() {
   if constexpr (std::is_floating_point_v<T>) {
     return "a number";
+  } else if constexpr (sizeof(T) == 8) {
+    return "a whole number of at most " + std::to_string(std::numeric_limits<T>::max()) +
+           ", without a unit";
   } else {
     return "a whole number from " + std::to_string(std::numeric_limits<T>::min()) + " to " +
            std::to_string(std::numeric_limits<T>::max());
