@@ -14,6 +14,7 @@ namespace {
 
 TEST(PeaksTest, EveryByteThatIsReadCountsInTheChecksum) {
   const ReadAll read = FastestRead();
+  if (read == nullptr) GTEST_SKIP() << "no kernel runs on this processor";
   std::vector<std::byte> data(1024);
   const uint64_t zeros = read(data.data(), data.size());
   EXPECT_EQ(zeros, 0u);
@@ -25,6 +26,7 @@ TEST(PeaksTest, EveryByteThatIsReadCountsInTheChecksum) {
 }
 
 TEST(PeaksTest, ProbesHaveNamesOfTheirOwnAndRun) {
+  if (FastestRead() == nullptr) GTEST_SKIP() << "no kernel runs on this processor";
   std::set<std::string_view> names;
   for (const PeakProbe& probe : PeakProbes()) {
     EXPECT_TRUE(names.insert(probe.name).second) << probe.name;
