@@ -65,11 +65,13 @@ class Activations {
 
   const float* values() const { return values_.data(); }
   QuantizedRows& quantized() { return quantized_; }
+  QuantizedRows16& quantized16() { return quantized16_; }
 
   // Storage for `num_rows` quantised rows, filled by `kernels`.
   void QuantizeWith(const MatMulKernels& kernels, int64_t num_rows) {
     for (int64_t row = 0; row < num_rows; ++row) {
       kernels.quantize_row(values_.data() + row * num_inputs_, 0, num_inputs_, row, quantized_);
+      kernels.quantize_row16(values_.data() + row * num_inputs_, row, quantized16_);
     }
   }
 
@@ -77,6 +79,9 @@ class Activations {
   const std::vector<float>& scales() const { return scales_; }
   const std::vector<float>& scaled_sums() const { return scaled_sums_; }
   const std::vector<int16_t>& half_sums() const { return half_sums_; }
+  const std::vector<int16_t>& codes16() const { return codes16_; }
+  const std::vector<float>& scales16() const { return scales16_; }
+  const std::vector<float>& half_sums16() const { return half_sums16_; }
 
  private:
   void Quantize(int64_t num_rows) {
@@ -86,6 +91,10 @@ class Activations {
     half_sums_.resize(values_.size() / 16);
     quantized_ = {codes_.data(), scales_.data(), scaled_sums_.data(), half_sums_.data(),
                   num_inputs_};
+    codes16_.resize(values_.size());
+    scales16_.resize(static_cast<size_t>(num_rows));
+    half_sums16_.resize(values_.size() / 16);
+    quantized16_ = {codes16_.data(), scales16_.data(), half_sums16_.data(), num_inputs_};
     QuantizeWith(ReferenceMatMul(), num_rows);
   }
 
@@ -96,7 +105,15 @@ class Activations {
   std::vector<float> scaled_sums_;
   std::vector<int16_t> half_sums_;
   QuantizedRows quantized_;
+  std::vector<int16_t> codes16_;
+  std::vector<float> scales16_;
+  std::vector<float> half_sums16_;
+  QuantizedRows16 quantized16_;
 };
+
+enum class Form { kFloat32, kInt8, kInt16 };
+constexpr std::pair<Form, const char*> kForms[] = {
+    {Form::kFloat32, "float32"}, {Form::kInt8, "int8"}, {Form::kInt16, "int16"}};
 
 struct Product {
   const quant::PackedMatrixView& w;
@@ -106,10 +123,12 @@ struct Product {
   int64_t out_stride;
 };
 
-std::vector<float> Multiply(const MatMulKernels& kernels, const Product& p, bool int8) {
+std::vector<float> Multiply(const MatMulKernels& kernels, const Product& p, Form form) {
   std::vector<float> out(static_cast<size_t>(p.num_rows * p.out_stride), kUntouched);
-  if (int8) {
+  if (form == Form::kInt8) {
     kernels.int8(p.w, p.x.quantized(), p.num_rows, p.range, out.data(), p.out_stride);
+  } else if (form == Form::kInt16) {
+    kernels.int16(p.w, p.x.quantized16(), p.num_rows, p.range, out.data(), p.out_stride);
   } else {
     kernels.float32(p.w, p.x.values(), p.w.num_inputs, p.num_rows, p.range, out.data(),
                     p.out_stride);
@@ -126,14 +145,14 @@ void ExpectSame(const std::vector<float>& expected, const std::vector<float>& ac
 }
 
 void ExpectTwinsEqualReference(const Product& p) {
-  for (const bool int8 : {false, true}) {
-    if (int8 && !p.w.is_quantized()) continue;
-    const std::vector<float> expected = Multiply(ReferenceMatMul(), p, int8);
+  for (const auto& [form, form_name] : kForms) {
+    if (form != Form::kFloat32 && !p.w.is_quantized()) continue;
+    const std::vector<float> expected = Multiply(ReferenceMatMul(), p, form);
     for (const Twin& twin : Twins()) {
       SCOPED_TRACE(testing::Message()
-                   << twin.name << (int8 ? " int8" : " float32") << ", rows " << p.num_rows << ", "
+                   << twin.name << " " << form_name << ", rows " << p.num_rows << ", "
                    << p.w.num_outputs << " x " << p.w.num_inputs);
-      ExpectSame(expected, Multiply(twin.kernels, p, int8));
+      ExpectSame(expected, Multiply(twin.kernels, p, form));
     }
   }
 }
@@ -227,7 +246,7 @@ TEST_P(MatMulTest, WritesTheOutputsOfItsPanelsAndNoOther) {
   Activations x(3, num_inputs, 6);
   const Product part = {matrix.view(), x, 3, {1, 4}, 80};
   for (const Twin& twin : Twins()) {
-    const std::vector<float> out = Multiply(twin.kernels, part, false);
+    const std::vector<float> out = Multiply(twin.kernels, part, Form::kFloat32);
     for (int64_t i = 0; i < 3 * 80; ++i) {
       const bool inside = i % 80 >= 16 && i % 80 < 64;
       EXPECT_EQ(out[static_cast<size_t>(i)] == kUntouched, !inside) << twin.name << " " << i;
@@ -242,10 +261,12 @@ TEST_P(MatMulTest, ReferenceStaysNearADoublePrecisionProduct) {
   const RandomMatrix matrix(GetParam(), {21, num_inputs}, WeightKind::kUsual, 8);
   Activations x(2, num_inputs, 9);
   const Product p = {matrix.view(), x, 2, {0, 2}, 21};
-  const std::vector<float> exact_inputs = Multiply(ReferenceMatMul(), p, false);
-  const std::vector<float> int8_inputs = GetParam() == DType::kF32 || !p.w.is_quantized()
-                                             ? exact_inputs
-                                             : Multiply(ReferenceMatMul(), p, true);
+  const std::vector<float> exact_inputs = Multiply(ReferenceMatMul(), p, Form::kFloat32);
+  std::vector<float> int8_inputs, int16_inputs;
+  if (p.w.is_quantized()) {
+    int8_inputs = Multiply(ReferenceMatMul(), p, Form::kInt8);
+    int16_inputs = Multiply(ReferenceMatMul(), p, Form::kInt16);
+  }
   std::vector<float> weights(static_cast<size_t>(num_inputs));
   for (int64_t o = 0; o < 21; ++o) {
     quant::DecodeRow(GetParam(), matrix.stored_row(o), weights.size(), weights.data());
@@ -262,6 +283,9 @@ TEST_P(MatMulTest, ReferenceStaysNearADoublePrecisionProduct) {
       // A chain of n roundings errs by at most n units of 2^-24 of the sum of magnitudes.
       EXPECT_NEAR(exact_inputs[at], sum, magnitude * 512 * 0x1p-24);
       if (!p.w.is_quantized()) continue;
+      // An activation is off by at most half a code: the largest over 65,534. For normal values of
+      // unit variance it is below 4.5, and the magnitudes' mean above 0.7.
+      EXPECT_NEAR(int16_inputs[at], sum, magnitude * (64 * 0x1p-24 + 4.5 / 0.7 / 65534));
       EXPECT_NEAR(int8_inputs[at], quantised, magnitude * 64 * 0x1p-24 + 1e-4 * magnitude);
     }
   }
@@ -289,6 +313,9 @@ TEST(QuantizeRowTest, TwinsEqualTheReferenceOnArbitraryBits) {
     EXPECT_EQ(expected.half_sums(), actual.half_sums());
     ExpectSame(expected.scales(), actual.scales());
     ExpectSame(expected.scaled_sums(), actual.scaled_sums());
+    EXPECT_EQ(expected.codes16(), actual.codes16());
+    ExpectSame(expected.scales16(), actual.scales16());
+    EXPECT_EQ(expected.half_sums16(), actual.half_sums16());
   }
 }
 
@@ -331,6 +358,60 @@ TEST(QuantizeRowTest, TinyGroupsBecomeZeroAndGroupsWithoutAFiniteMaximumNan) {
     EXPECT_TRUE(std::isnan(x.scales()[2])) << twin.name;
     EXPECT_TRUE(std::isnan(x.scaled_sums()[2])) << twin.name;
     EXPECT_EQ(x.codes()[64], 0) << twin.name;
+  }
+}
+
+TEST(QuantizeRow16Test, OneScaleServesTheRowAndQuadsLieEvenInputsFirst) {
+  // amax 32767 makes the scale 1.
+  std::vector<float> values(64, 0.0f);
+  values[0] = 1.0f;
+  values[1] = 2.0f;
+  values[2] = 3.5f;
+  values[3] = -4.0f;
+  values[63] = -32767.0f;
+  std::vector<Twin> all = Twins();
+  all.push_back({"reference", ReferenceMatMul()});
+  for (const Twin& twin : all) {
+    Activations x(64, values);
+    x.QuantizeWith(twin.kernels, 1);
+    const std::vector<int16_t>& codes = x.codes16();
+    EXPECT_EQ(std::vector<int16_t>(codes.begin(), codes.begin() + 4),
+              (std::vector<int16_t>{1, 4, 2, -4}))
+        << twin.name;
+    EXPECT_EQ(codes[63], -32767) << twin.name;
+    EXPECT_EQ(x.scales16(), std::vector<float>{1.0f}) << twin.name;
+    EXPECT_EQ(x.half_sums16(), (std::vector<float>{3.0f, 0.0f, 0.0f, -32767.0f})) << twin.name;
+  }
+}
+
+TEST(QuantizeRow16Test, ATinyRowBecomesZeroAndOneWithoutAFiniteMaximumNan) {
+  std::vector<float> values(3 * 32, 0.0f);
+  values[5] = 0x1p-101f;
+  values[32] = 0x1p-100f;
+  values[64] = std::numeric_limits<float>::infinity();
+  std::vector<Twin> all = Twins();
+  all.push_back({"reference", ReferenceMatMul()});
+  for (const Twin& twin : all) {
+    Activations x(32, values);
+    x.QuantizeWith(twin.kernels, 3);
+    EXPECT_EQ(x.scales16()[0], 0.0f) << twin.name;
+    EXPECT_EQ(x.codes16()[5], 0) << twin.name;
+    EXPECT_EQ(x.codes16()[32], 32767) << twin.name;
+    EXPECT_TRUE(std::isnan(x.scales16()[2])) << twin.name;
+    EXPECT_EQ(x.codes16()[64], 0) << twin.name;
+  }
+}
+
+TEST(Int16ProductTest, ARowWithoutAFiniteMaximumGivesNanAndLeavesItsNeighboursAlone) {
+  const RandomMatrix matrix(DType::kQ4_1, {16, 64}, WeightKind::kUsual, 5);
+  std::vector<float> values(2 * 64, 0.5f);
+  values[3] = std::numeric_limits<float>::quiet_NaN();
+  Activations x(64, values);
+  const std::vector<float> out =
+      Multiply(ReferenceMatMul(), {matrix.view(), x, 2, {0, 1}, 16}, Form::kInt16);
+  for (size_t o = 0; o < 16; ++o) {
+    EXPECT_TRUE(std::isnan(out[o]));
+    EXPECT_FALSE(std::isnan(out[16 + o]));
   }
 }
 

@@ -16,35 +16,11 @@
 #include "kernels/matmul.h"
 #include "kernels/simd/panel-inl.h"
 #include "kernels/simd/target-inl.h"
+#include "kernels/simd/tile_columns-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace octavo::kernels {
 namespace HWY_NAMESPACE {
-
-// The most rows of a tile: its sums and accumulators stay in registers.
-inline constexpr int kMaxTileRows = HWY_TARGET == HWY_AVX3 ? 6 : 4;
-
-// Rows from which codes are expanded first (measured: 16 rows lose a sixth by it, 128 rows gain 4
-// to 8 %). All tiles are then of the most rows or one fewer.
-inline constexpr int kExpandedRows = 8 * kMaxTileRows;
-inline constexpr int kMinExpandedTileRows = kMaxTileRows - 1;
-
-// Columns of a tile. One row is bound by memory: it takes one panel at a time, so that the weights
-// are read in their order.
-template <int kRows>
-constexpr int TileColumns() {
-  if (kRows == 1) return kColumnsPerPanel;
-  return HWY_TARGET == HWY_AVX2 ? 1 : 2;
-}
-
-// How far ahead of the weights in use a tile prefetches. One row: 4 KiB on (measured: 12 GB/s
-// without, 25 with 4 or 8 KiB, 17 with 2, where a plain read of the same memory reaches 26).
-// Several rows: the next tile's columns.
-template <int kRows>
-HWY_INLINE int64_t PrefetchDistance(size_t panel_bytes) {
-  if (kRows == 1) return 4096;
-  return static_cast<int64_t>(panel_bytes) * HWY_MAX(TileColumns<kRows>() / kColumnsPerPanel, 1);
-}
 
 // The rows of one tile, from the tile's first row on.
 struct TileRows {
@@ -71,19 +47,8 @@ HWY_INLINE TileRows TileRowsAt(const QuantizedRows& x, int64_t row) {
           x.half_sums + row * groups * 2, x.num_inputs};
 }
 
-// One tile's weights and where its results go.
-template <int kColumns>
-struct TileColumnsOf {
-  Column columns[kColumns];
-  float* out[kColumns];       // row 0's first output of the column
-  int64_t lanes[kColumns];    // outputs to store
-  int64_t prefetch_distance;  // bytes; packed codes only
-  int64_t group_begin;        // the chains start here at 0, otherwise they go on from the output
-  int64_t group_end;
-};
-
-// Expanded codes of one column: per group 8 vectors of the operand.
-inline constexpr int64_t kExpandedGroupBytes = 8 * kLanes * 4;
+// Expanded int8 codes of one column: per group 8 vectors of the operand.
+inline constexpr int64_t kExpandedInt8Bytes = 8 * kLanes * 4;
 
 template <DType kType>
 using DotOf = QuadDot<LargestOperand<kType>()>;
@@ -92,7 +57,7 @@ using DotOf = QuadDot<LargestOperand<kType>()>;
 // one.
 template <DType kType, bool kExpanded>
 constexpr int64_t GroupBytes() {
-  if (kExpanded) return kExpandedGroupBytes;
+  if (kExpanded) return kExpandedInt8Bytes;
   return quant::PackedFormatOf(kType).group_bytes();
 }
 
@@ -154,40 +119,6 @@ HWY_INLINE void SumQuads(const uint8_t* const (&codes)[kColumns], const TileRows
   }
 }
 
-// The scales and minima of one group of one column.
-struct GroupScales {
-  Vf d;
-  Vf minimum;      // m or dmin
-  Vf scale[2];     // K-formats: sc of the halves
-  Vi minima_pair;  // K-formats: mn of the halves, as 16-bit pairs
-};
-
-template <DType kType>
-HWY_INLINE GroupScales LoadScales(const Column& column, int64_t g) {
-  constexpr PackedFormat kFormat = quant::PackedFormatOf(kType);
-  GroupScales s;
-  const int64_t block = kFormat.is_k() ? g / quant::kGroupsPerSuperblock : g;
-  const uint8_t* halves = column.halves + block * kFormat.scale_stride();
-  s.d = LoadHalves(halves);
-  if constexpr (kFormat.has_min) s.minimum = LoadHalves(halves + 2 * quant::kPanelOutputs);
-  if constexpr (kFormat.is_k()) {
-    constexpr int64_t kMinima = quant::kSuperblockInputs / kFormat.sub_block * quant::kPanelOutputs;
-    constexpr int64_t kPerGroup = quant::kGroupInputs / kFormat.sub_block;
-    const uint8_t* scales = column.bytes + block * kFormat.scale_stride() +
-                            g % quant::kGroupsPerSuperblock * kPerGroup * quant::kPanelOutputs;
-    s.scale[0] = hn::ConvertTo(Df(), LoadBytes(scales));
-    if constexpr (kPerGroup == 2) {
-      s.scale[1] = hn::ConvertTo(Df(), LoadBytes(scales + quant::kPanelOutputs));
-    }
-    if constexpr (kFormat.has_min) {
-      const Vi low = LoadBytes(scales + kMinima);
-      const Vi high = kPerGroup == 2 ? LoadBytes(scales + kMinima + quant::kPanelOutputs) : low;
-      s.minima_pair = hn::Or(low, hn::ShiftLeft<16>(high));
-    }
-  }
-  return s;
-}
-
 // The integer I of A4 as float32. For K-formats it is computed in float32, where it is exact: |sc *
 // isum| summed over both halves stays below 2 * 128 * 16 * 32 * 127 < 2^24.
 template <DType kType, bool kExpanded, int kColumns, int kRows>
@@ -218,17 +149,11 @@ HWY_INLINE void SumGroup(const uint8_t* const (&codes)[kColumns], const TileRows
   }
 }
 
-// Prefetches a panel's share of one group, `distance` bytes ahead. It may point beyond the matrix,
-// which does no harm.
+// The minima of a group's halves as 16-bit pairs. They are not negative.
 template <DType kType>
-HWY_INLINE void PrefetchGroup(const Column& column, int64_t g, int64_t distance) {
-  constexpr PackedFormat kFormat = quant::PackedFormatOf(kType);
-  constexpr int64_t kScales =
-      kFormat.scale_stride() / (kFormat.is_k() ? quant::kGroupsPerSuperblock : 1);
-  constexpr int64_t kBytes = kFormat.group_bytes() + kScales;
-  const uint8_t* ahead = column.halves + distance + g * kBytes;
-#pragma GCC unroll 16
-  for (int64_t i = 0; i < kBytes; i += 64) __builtin_prefetch(ahead + i);
+HWY_INLINE Vi MinimaPair(const GroupScales& scales) {
+  constexpr int kHigh = quant::PackedFormatOf(kType).sub_block == 16 ? 1 : 0;
+  return hn::Or(scales.minima[0], hn::ShiftLeft<16>(scales.minima[kHigh]));
 }
 
 // Adds group g to the chains. The columns' codes begin at group_begin.
@@ -259,7 +184,7 @@ HWY_INLINE void AddGroup(const TileColumnsOf<kColumns>& w, const TileRows& x, in
         acc[c][r] = hn::MulAdd(scales[c].minimum, scaled_sum, acc[c][r]);
       }
       if constexpr (kFormat.has_min && kFormat.is_k()) {
-        const Vi minima = PairDot(BroadcastWord(x.HalfSums(r, g)), scales[c].minima_pair);
+        const Vi minima = PairDot(BroadcastWord(x.HalfSums(r, g)), MinimaPair<kType>(scales[c]));
         acc[c][r] =
             hn::NegMulAdd(hn::ConvertTo(Df(), minima), hn::Mul(scales[c].minimum, da), acc[c][r]);
       }
@@ -290,6 +215,33 @@ HWY_NOINLINE void Int8Tile(const TileColumnsOf<kColumns>& tile, const TileRows& 
     }
   }
 }
+
+// A4 as matmul_quantized-inl.h multiplies it.
+template <DType kType>
+struct Int8Tiles {
+  static constexpr DType kDtype = kType;
+  using Input = QuantizedRows;
+  // Many rows of 4-bit codes are unpacked first. 64 groups (2,048 inputs) of two panels (AVX-512)
+  // or one are 32 to 64 KiB.
+  static constexpr bool kExpands = quant::PackedFormatOf(kType).code_bits == 4;
+  static constexpr int64_t kExpandedGroups = 64;
+  static constexpr int64_t kExpandedGroupBytes = kExpandedInt8Bytes;
+
+  // One group of one column.
+  static HWY_INLINE void Expand(const uint8_t* codes, uint8_t* target) {
+#pragma GCC unroll 8
+    for (int t = 0; t < 8; ++t) {
+      const V8 operand = LoadCodes<kType, DotOf<kType>::kUnsigned>(codes, t);
+      hn::Store(operand, D8(), target + t * kLanes * 4);
+    }
+  }
+
+  template <bool kExpanded, int kColumns, int kRows>
+  static HWY_INLINE void Multiply(const TileColumnsOf<kColumns>& tile, const Input& x, int64_t row,
+                                  int64_t out_stride) {
+    Int8Tile<kType, kExpanded, kColumns, kRows>(tile, TileRowsAt(x, row), out_stride);
+  }
+};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace octavo::kernels

@@ -9,7 +9,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "kernels/simd/matmul_float-inl.h"
-#include "kernels/simd/matmul_int8-inl.h"
+#include "kernels/simd/matmul_quantized-inl.h"
 #include "kernels/simd/quantize-inl.h"
 #include "kernels/simd/target-inl.h"
 
@@ -18,7 +18,7 @@ namespace octavo::kernels {
 namespace HWY_NAMESPACE {
 
 // A constant, not a function: asking for a table must run on any processor.
-constexpr MatMulKernels kMatMul = {Int8, Float32, QuantizeRow};
+constexpr MatMulKernels kMatMul = {Int8, Int16, Float32, QuantizeRow, QuantizeRow16};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace octavo::kernels

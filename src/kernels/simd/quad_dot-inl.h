@@ -30,7 +30,7 @@ using V8 = hn::Vec<D8>;
 
 inline constexpr int kLanes = HWY_LANES(float) < 16 ? HWY_LANES(float) : 16;
 
-// A quad of activations, or a pair of 16-bit half sums, in every lane.
+// A quad of activations, or a pair of 16-bit ones or of half sums, in every lane.
 HWY_INLINE Vi BroadcastWord(const void* bytes) {
   int32_t word;
   std::memcpy(&word, bytes, 4);
@@ -56,6 +56,15 @@ struct QuadDot {
 };
 
 HWY_INLINE Vi PairDot(Vi a, Vi b) { return Vi{_mm512_madd_epi16(a.raw, b.raw)}; }
+
+// Lanes 0, 2, 1, 3 of each four.
+HWY_INLINE Vi SwapMiddle(Vi v) {
+  return Vi{_mm512_shuffle_epi32(v.raw, static_cast<_MM_PERM_ENUM>(_MM_SHUFFLE(3, 1, 2, 0)))};
+}
+
+HWY_INLINE Vi AddPairDot(Vi sum, Vi a, Vi b) {
+  return Vi{_mm512_dpwssd_epi32(sum.raw, a.raw, b.raw)};
+}
 
 #elif HWY_TARGET == HWY_AVX2
 
@@ -96,6 +105,12 @@ struct QuadDot<kMaxCode, false> {
 
 HWY_INLINE Vi PairDot(Vi a, Vi b) { return Vi{_mm256_madd_epi16(a.raw, b.raw)}; }
 
+HWY_INLINE Vi SwapMiddle(Vi v) {
+  return Vi{_mm256_shuffle_epi32(v.raw, _MM_SHUFFLE(3, 1, 2, 0))};
+}
+
+HWY_INLINE Vi AddPairDot(Vi sum, Vi a, Vi b) { return hn::Add(sum, PairDot(a, b)); }
+
 #else  // NEON
 
 // Signed codes: the sum of two products fits 16 bits (2 * 128 * 127), and is widened at once.
@@ -121,6 +136,12 @@ HWY_INLINE Vi PairDot(Vi a, Vi b) {
   const int16x8_t y = vreinterpretq_s16_s32(b.raw);
   return Vi{vpaddq_s32(vmull_s16(vget_low_s16(x), vget_low_s16(y)), vmull_high_s16(x, y))};
 }
+
+HWY_INLINE Vi SwapMiddle(Vi v) {
+  return Vi{vcopyq_laneq_s32(vcopyq_laneq_s32(v.raw, 1, v.raw, 2), 2, v.raw, 1)};
+}
+
+HWY_INLINE Vi AddPairDot(Vi sum, Vi a, Vi b) { return hn::Add(sum, PairDot(a, b)); }
 
 #endif
 

@@ -1,4 +1,4 @@
-// Purpose:    A3: activation quantisation, a group (32 elements) at a time.
+// Purpose:    activation quantisation: A3, a group (32 elements) at a time, and A3b, a row.
 
 #if defined(OCTAVO_KERNELS_SIMD_QUANTIZE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCTAVO_KERNELS_SIMD_QUANTIZE_INL_H
@@ -20,13 +20,14 @@ HWY_BEFORE_NAMESPACE();
 namespace octavo::kernels {
 namespace HWY_NAMESPACE {
 
-// The bits of the largest absolute value; as integers, so that a NaN is the largest.
-HWY_INLINE uint32_t LargestBits(const float* x) {
+// The bits of the largest absolute value of `count` elements (a multiple of 32); as integers, so
+// that a NaN is the largest.
+HWY_INLINE uint32_t LargestBits(const float* x, int64_t count) {
   const Di di;
   const Vi absolute = hn::Set(di, 0x7fffffff);
   Vi largest = hn::Zero(di);
 #pragma GCC unroll 8
-  for (int k = 0; k < quant::kGroupInputs; k += kLanes) {
+  for (int64_t k = 0; k < count; k += kLanes) {
     largest = hn::Max(largest, hn::And(hn::BitCast(di, hn::LoadU(Df(), x + k)), absolute));
   }
   return static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(di, largest)));
@@ -49,7 +50,7 @@ HWY_INLINE int32_t QuantizeHalf(const float* x, float inverse, int8_t* codes) {
 
 HWY_INLINE void QuantizeGroup(const float* x, int64_t group, int8_t* codes,
                               const QuantizedRows& out) {
-  const uint32_t largest = LargestBits(x);
+  const uint32_t largest = LargestBits(x, quant::kGroupInputs);
   float amax;
   std::memcpy(&amax, &largest, 4);
   const bool finite = largest < 0x7f800000u;
@@ -78,6 +79,42 @@ void QuantizeRow(const float* x, int64_t begin, int64_t end, int64_t row,
   for (int64_t g = begin / quant::kGroupInputs; g < end / quant::kGroupInputs; ++g) {
     const int64_t first = g * quant::kGroupInputs;
     QuantizeGroup(x + first, row * groups + g, out.codes + row * out.num_inputs + first, out);
+  }
+}
+
+// Stores the codes of 16 elements in the order of their quads, and returns their sum.
+HWY_INLINE int32_t QuantizeHalf16(const float* x, float inverse, int16_t* codes) {
+  const Di di;
+  const hn::Rebind<int16_t, Di> d16;
+  const Vf factor = hn::Set(Df(), inverse);
+  Vi sum = hn::Zero(di);
+#pragma GCC unroll 4
+  for (int k = 0; k < 16; k += kLanes) {
+    const Vi code = hn::NearestInt(hn::Mul(hn::LoadU(Df(), x + k), factor));
+    // Lanes 0, 2, 1, 3 of each four.
+    hn::StoreU(hn::DemoteTo(d16, SwapMiddle(code)), d16, codes + k);
+    sum = hn::Add(sum, code);
+  }
+  return hn::GetLane(hn::SumOfLanes(di, sum));
+}
+
+void QuantizeRow16(const float* x, int64_t row, const QuantizedRows16& out) {
+  const uint32_t largest = LargestBits(x, out.num_inputs);
+  int16_t* codes = out.codes + row * out.num_inputs;
+  float* sums = out.half_sums + row * (out.num_inputs / 16);
+  float amax;
+  std::memcpy(&amax, &largest, 4);
+  const bool finite = largest < 0x7f800000u;
+  if (!finite || amax < 0x1p-100f) {
+    std::memset(codes, 0, static_cast<size_t>(out.num_inputs) * sizeof(int16_t));
+    std::memset(sums, 0, static_cast<size_t>(out.num_inputs / 16) * sizeof(float));
+    out.scales[row] = finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+    return;
+  }
+  out.scales[row] = amax / 32767.0f;
+  const float inverse = 32767.0f / amax;
+  for (int64_t k = 0; k < out.num_inputs; k += 16) {
+    sums[k / 16] = static_cast<float>(QuantizeHalf16(x + k, inverse, codes + k));
   }
 }
 

@@ -1,0 +1,108 @@
+// Purpose:    what the tiles of int8 and int16 products share: their sizes, the weights of their
+//             columns, and reading these.
+
+#if defined(OCTAVO_KERNELS_SIMD_TILE_COLUMNS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef OCTAVO_KERNELS_SIMD_TILE_COLUMNS_INL_H
+#undef OCTAVO_KERNELS_SIMD_TILE_COLUMNS_INL_H
+#else
+#define OCTAVO_KERNELS_SIMD_TILE_COLUMNS_INL_H
+#endif
+
+#include <cstdint>
+
+#include "kernels/simd/panel-inl.h"
+#include "kernels/simd/target-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace octavo::kernels {
+namespace HWY_NAMESPACE {
+
+// The most rows of a tile: its sums and accumulators stay in registers.
+inline constexpr int kMaxTileRows = HWY_TARGET == HWY_AVX3 ? 6 : 4;
+
+// Rows from which codes are expanded first (measured: 16 rows lose a sixth by it, 128 rows gain 4
+// to 8 %). All tiles are then of the most rows or one fewer.
+inline constexpr int kExpandedRows = 8 * kMaxTileRows;
+inline constexpr int kMinExpandedTileRows = kMaxTileRows - 1;
+
+// Columns of a tile. One row is bound by memory: it takes one panel at a time, so that the weights
+// are read in their order.
+template <int kRows>
+constexpr int TileColumns() {
+  if (kRows == 1) return kColumnsPerPanel;
+  return HWY_TARGET == HWY_AVX2 ? 1 : 2;
+}
+
+// How far ahead of the weights in use a tile prefetches. One row: 4 KiB on (measured: 12 GB/s
+// without, 25 with 4 or 8 KiB, 17 with 2, where a plain read of the same memory reaches 26).
+// Several rows: the next tile's columns.
+template <int kRows>
+HWY_INLINE int64_t PrefetchDistance(size_t panel_bytes) {
+  if (kRows == 1) return 4096;
+  return static_cast<int64_t>(panel_bytes) * HWY_MAX(TileColumns<kRows>() / kColumnsPerPanel, 1);
+}
+
+// One tile's weights and where its results go.
+template <int kColumns>
+struct TileColumnsOf {
+  Column columns[kColumns];
+  float* out[kColumns];       // row 0's first output of the column
+  int64_t lanes[kColumns];    // outputs to store
+  int64_t prefetch_distance;  // bytes; packed codes only
+  int64_t group_begin;        // the chains start here at 0, otherwise they go on from the output
+  int64_t group_end;
+};
+
+// The scales and minima of one group of one column.
+struct GroupScales {
+  Vf d;
+  Vf minimum;      // m or dmin
+  Vf scale[2];     // K-formats: sc of the halves
+  Vi minima[2];    // K-formats: mn of the halves
+};
+
+template <DType kType>
+HWY_INLINE GroupScales LoadScales(const Column& column, int64_t g) {
+  constexpr PackedFormat kFormat = quant::PackedFormatOf(kType);
+  GroupScales s;
+  const int64_t block = kFormat.is_k() ? g / quant::kGroupsPerSuperblock : g;
+  const uint8_t* halves = column.halves + block * kFormat.scale_stride();
+  s.d = LoadHalves(halves);
+  if constexpr (kFormat.has_min) s.minimum = LoadHalves(halves + 2 * quant::kPanelOutputs);
+  if constexpr (kFormat.is_k()) {
+    constexpr int64_t kMinima = quant::kSuperblockInputs / kFormat.sub_block * quant::kPanelOutputs;
+    constexpr int64_t kPerGroup = quant::kGroupInputs / kFormat.sub_block;
+    const uint8_t* scales = column.bytes + block * kFormat.scale_stride() +
+                            g % quant::kGroupsPerSuperblock * kPerGroup * quant::kPanelOutputs;
+    s.scale[0] = hn::ConvertTo(Df(), LoadBytes(scales));
+    if constexpr (kPerGroup == 2) {
+      s.scale[1] = hn::ConvertTo(Df(), LoadBytes(scales + quant::kPanelOutputs));
+    }
+    if constexpr (kFormat.has_min) {
+      s.minima[0] = LoadBytes(scales + kMinima);
+      if constexpr (kPerGroup == 2) {
+        s.minima[1] = LoadBytes(scales + kMinima + quant::kPanelOutputs);
+      }
+    }
+  }
+  return s;
+}
+
+// Prefetches a panel's share of one group, `distance` bytes ahead. It may point beyond the matrix,
+// which does no harm.
+template <DType kType>
+HWY_INLINE void PrefetchGroup(const Column& column, int64_t g, int64_t distance) {
+  constexpr PackedFormat kFormat = quant::PackedFormatOf(kType);
+  constexpr int64_t kScales =
+      kFormat.scale_stride() / (kFormat.is_k() ? quant::kGroupsPerSuperblock : 1);
+  constexpr int64_t kBytes = kFormat.group_bytes() + kScales;
+  const uint8_t* ahead = column.halves + distance + g * kBytes;
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < kBytes; i += 64) __builtin_prefetch(ahead + i);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace octavo::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif  // OCTAVO_KERNELS_SIMD_TILE_COLUMNS_INL_H
