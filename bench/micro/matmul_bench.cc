@@ -4,13 +4,12 @@
 
 #include <benchmark/benchmark.h>
 
-#include <cstring>
-#include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
+#include "base/aligned_memory.h"
 #include "base/cpu_features.h"
+#include "bench/product_inputs.h"
 #include "kernels/kernel_sets.h"
 #include "quant/random_matrix.h"
 
@@ -23,82 +22,28 @@ using tensor::DType;
 
 constexpr size_t kRingBytes = size_t{96} << 20;
 
-struct CacheLine {
-  alignas(64) std::byte bytes[64];
-};
-
-// Copies of one random packed matrix, one after another.
-class MatrixRing {
- public:
-  MatrixRing(DType dtype, MatrixShape shape)
-      : first_(dtype, shape, quant::WeightKind::kUsual, 1), view_(first_.view()) {
-    matrix_bytes_ = view_.panel_bytes * static_cast<size_t>(view_.num_panels());
-    count_ = std::max<size_t>(kRingBytes / matrix_bytes_, 1);
-    lines_.resize(count_ * matrix_bytes_ / 64);
-    for (size_t i = 0; i < count_; ++i) {
-      std::memcpy(&lines_[i * matrix_bytes_ / 64], view_.data, matrix_bytes_);
-    }
-  }
-
-  size_t matrix_bytes() const { return matrix_bytes_; }
-  const PackedMatrixView& Next() {
-    view_.data = lines_[next_ * matrix_bytes_ / 64].bytes;
-    next_ = (next_ + 1) % count_;
-    return view_;
-  }
-
- private:
-  quant::RandomMatrix first_;
-  PackedMatrixView view_;
-  size_t matrix_bytes_;
-  size_t count_;
-  size_t next_ = 0;
-  std::vector<CacheLine> lines_;
-};
-
-struct Rows {
-  std::vector<float> values;
-  std::vector<int8_t> codes;
-  std::vector<float> scales;
-  std::vector<float> scaled_sums;
-  std::vector<int16_t> half_sums;
-  QuantizedRows quantized;
-
-  Rows(const MatMulKernels& kernels, int64_t num_rows, int64_t num_inputs)
-      : values(static_cast<size_t>(num_rows * num_inputs)),
-        codes(values.size()),
-        scales(values.size() / 32),
-        scaled_sums(values.size() / 32),
-        half_sums(values.size() / 16) {
-    std::mt19937 random(2);
-    std::normal_distribution<float> normal;
-    for (float& value : values) value = normal(random);
-    quantized = {codes.data(), scales.data(), scaled_sums.data(), half_sums.data(), num_inputs};
-    for (int64_t row = 0; row < num_rows; ++row) {
-      kernels.quantize_row(values.data() + row * num_inputs, 0, num_inputs, row, quantized);
-    }
-  }
-};
-
 struct Case {
   MatMulKernels kernels;
   DType dtype;
   MatrixShape shape;
   int64_t num_rows;
-  bool int8;
+  std::string form;  // "int8", "int16" or "float32"
 };
 
 void RunProduct(benchmark::State& state, const Case& c) {
-  MatrixRing ring(c.dtype, c.shape);
-  Rows rows(c.kernels, c.num_rows, c.shape.num_inputs);
+  const bench::MatrixRing ring(c.dtype, c.shape, kRingBytes);
+  const bench::ActivationRows rows(c.kernels, c.num_rows, c.shape.num_inputs);
   std::vector<float> out(static_cast<size_t>(c.num_rows * c.shape.num_outputs));
+  size_t next = 0;
   for (auto _ : state) {
-    const PackedMatrixView& w = ring.Next();
+    const PackedMatrixView w = ring.At(next++);
     const PanelRange all = {0, w.num_panels()};
-    if (c.int8) {
-      c.kernels.int8(w, rows.quantized, c.num_rows, all, out.data(), c.shape.num_outputs);
+    if (c.form == "int8") {
+      c.kernels.int8(w, rows.int8(), c.num_rows, all, out.data(), c.shape.num_outputs);
+    } else if (c.form == "int16") {
+      c.kernels.int16(w, rows.int16(), c.num_rows, all, out.data(), c.shape.num_outputs);
     } else {
-      c.kernels.float32(w, rows.values.data(), c.shape.num_inputs, c.num_rows, all, out.data(),
+      c.kernels.float32(w, rows.values(), c.shape.num_inputs, c.num_rows, all, out.data(),
                         c.shape.num_outputs);
     }
     benchmark::ClobberMemory();
@@ -113,22 +58,28 @@ void RunProduct(benchmark::State& state, const Case& c) {
 void RunPacking(benchmark::State& state, DType dtype, MatrixShape shape) {
   const quant::RandomMatrix matrix(dtype, shape, quant::WeightKind::kUsual, 1);
   const PackedMatrixView& view = matrix.view();
-  std::vector<CacheLine> packed(view.panel_bytes * static_cast<size_t>(view.num_panels()) / 64);
+  const size_t bytes = view.panel_bytes * static_cast<size_t>(view.num_panels());
+  base::AlignedBuffer packed = base::AlignedBuffer::Allocate(bytes);
   for (auto _ : state) {
     quant::PackPanels(dtype, shape.num_outputs, shape.num_inputs, matrix.stored_row(0),
-                      packed[0].bytes, 0, view.num_panels());
+                      packed.data(), 0, view.num_panels());
     benchmark::ClobberMemory();
   }
   state.counters["GB/s"] = benchmark::Counter(
-      static_cast<double>(state.iterations()) * static_cast<double>(packed.size()) * 64e-9,
+      static_cast<double>(state.iterations()) * static_cast<double>(bytes) * 1e-9,
       benchmark::Counter::kIsRate);
 }
 
-void RunQuantize(benchmark::State& state, const MatMulKernels& kernels) {
-  Rows rows(kernels, 64, 576);
+void RunQuantize(benchmark::State& state, const MatMulKernels& kernels, bool int8) {
+  const bench::ActivationRows rows(kernels, 64, 576);
   for (auto _ : state) {
     for (int64_t row = 0; row < 64; ++row) {
-      kernels.quantize_row(rows.values.data() + row * 576, 0, 576, row, rows.quantized);
+      const float* x = rows.values() + row * 576;
+      if (int8) {
+        kernels.quantize_row(x, 0, 576, row, rows.int8());
+      } else {
+        kernels.quantize_row16(x, row, rows.int16());
+      }
     }
     benchmark::ClobberMemory();
   }
@@ -151,23 +102,26 @@ void RegisterTable(const std::string& isa, const MatMulKernels& kernels) {
                                   {DType::kQ4_1, {576, 1536}},
                                   {DType::kQ8_0, {49152, 576}}};
   for (const DType dtype : quant::kAllFormats) matrices.push_back({dtype, {1024, 1024}});
-  for (const bool int8 : {true, false}) {
+  for (const std::string form : {"int8", "int16", "float32"}) {
     for (const Matrix& m : matrices) {
       const bool quantised =
           m.dtype != DType::kF32 && m.dtype != DType::kF16 && m.dtype != DType::kBF16;
-      if (int8 && !quantised) continue;
+      if (form != "float32" && !quantised) continue;
       for (const int64_t rows : {1, 4, 16, 128, 512}) {
-        const std::string name = isa + (int8 ? "/int8/" : "/float32/") +
+        const std::string name = isa + "/" + form + "/" +
                                  std::string(tensor::Traits(m.dtype).name) + "/" +
                                  ShapeName(m.shape) + "/rows:" + std::to_string(rows);
-        const Case c = {kernels, m.dtype, m.shape, rows, int8};
+        const Case c = {kernels, m.dtype, m.shape, rows, form};
         benchmark::RegisterBenchmark(name.c_str(),
                                      [c](benchmark::State& state) { RunProduct(state, c); });
       }
     }
   }
-  benchmark::RegisterBenchmark((isa + "/quantize").c_str(),
-                               [kernels](benchmark::State& state) { RunQuantize(state, kernels); });
+  for (const bool int8 : {true, false}) {
+    benchmark::RegisterBenchmark(
+        (isa + "/quantize/" + (int8 ? "int8" : "int16")).c_str(),
+        [kernels, int8](benchmark::State& state) { RunQuantize(state, kernels, int8); });
+  }
 }
 
 [[maybe_unused]] const bool kRegistered = [] {

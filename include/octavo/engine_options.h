@@ -15,8 +15,9 @@ namespace octavo {
 
 // How the products of activations with quantised weights are formed. This chooses WHAT is computed.
 enum class ComputeType {
-  kInt8,     // activations quantised per row in groups of 32 (default)
+  kInt8,     // activations of 8 bits, one scale for each 32 (default)
   kFloat32,  // weights expanded to float32 in registers
+  kInt16,    // activations of 16 bits, one scale for each row: no measurable loss
 };
 
 // How K and V are stored. This chooses WHAT is computed.

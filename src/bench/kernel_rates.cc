@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
-#include <random>
 #include <vector>
 
-#include "base/aligned_memory.h"
 #include "bench/best_time.h"
+#include "bench/product_inputs.h"
 #include "bench/roofline.h"
 #include "kernels/kernel_table.h"
 #include "quant/random_matrix.h"
@@ -23,62 +21,9 @@ using tensor::DType;
 
 struct Bounds {
   double bytes_per_s = 0;            // of as much memory as the weights take
-  double int8_operations_per_s = 0;  // of the instruction set's probe
+  double int8_operations_per_s = 0;  // of the instruction set's probes
+  double int16_operations_per_s = 0;
   double float32_operations_per_s = 0;
-};
-
-// Copies of one random matrix, one after another.
-class MatrixRing {
- public:
-  MatrixRing(DType dtype, MatrixShape shape, size_t bytes)
-      : first_(dtype, shape, quant::WeightKind::kUsual, 1), view_(first_.view()) {
-    matrix_bytes_ = view_.panel_bytes * static_cast<size_t>(view_.num_panels());
-    count_ = std::max<size_t>(bytes / matrix_bytes_, 1);
-    memory_ = base::AlignedBuffer::Allocate(count_ * matrix_bytes_);
-    for (size_t i = 0; memory_ && i < count_; ++i) {
-      std::memcpy(memory_.data() + i * matrix_bytes_, view_.data, matrix_bytes_);
-    }
-  }
-
-  bool ok() const { return static_cast<bool>(memory_); }
-  size_t matrix_bytes() const { return matrix_bytes_; }
-  PackedMatrixView At(size_t index) const {
-    PackedMatrixView view = view_;
-    view.data = memory_.data() + index % count_ * matrix_bytes_;
-    return view;
-  }
-
- private:
-  quant::RandomMatrix first_;
-  PackedMatrixView view_;
-  size_t matrix_bytes_ = 0;
-  size_t count_ = 0;
-  base::AlignedBuffer memory_;
-};
-
-// Activations, as they are and quantised.
-struct Rows {
-  std::vector<float> values;
-  std::vector<int8_t> codes;
-  std::vector<float> scales;
-  std::vector<float> scaled_sums;
-  std::vector<int16_t> half_sums;
-  kernels::QuantizedRows quantized;
-
-  Rows(const kernels::MatMulKernels& matmul, int64_t num_rows, int64_t num_inputs)
-      : values(static_cast<size_t>(num_rows * num_inputs)),
-        codes(values.size()),
-        scales(values.size() / 32),
-        scaled_sums(values.size() / 32),
-        half_sums(values.size() / 16),
-        quantized{codes.data(), scales.data(), scaled_sums.data(), half_sums.data(), num_inputs} {
-    std::mt19937 random(2);
-    std::normal_distribution<float> normal;
-    for (float& value : values) value = normal(random);
-    for (int64_t row = 0; row < num_rows; ++row) {
-      matmul.quantize_row(values.data() + row * num_inputs, 0, num_inputs, row, quantized);
-    }
-  }
 };
 
 struct Matrix {
@@ -98,41 +43,58 @@ std::vector<Matrix> Matrices() {
   return matrices;
 }
 
+// What one figure is of.
+struct Product {
+  std::string_view form;  // "int8", "int16" or "float32"
+  const Matrix& matrix;
+  int64_t num_rows;
+};
+
+void Multiply(const kernels::MatMulKernels& matmul, const Product& product,
+              const PackedMatrixView& w, const ActivationRows& rows, kernels::PanelRange range,
+              float* out) {
+  const MatrixShape& shape = product.matrix.shape;
+  if (product.form == "int8") {
+    matmul.int8(w, rows.int8(), product.num_rows, range, out, shape.num_outputs);
+  } else if (product.form == "int16") {
+    matmul.int16(w, rows.int16(), product.num_rows, range, out, shape.num_outputs);
+  } else {
+    matmul.float32(w, rows.values(), shape.num_inputs, product.num_rows, range, out,
+                   shape.num_outputs);
+  }
+}
+
 KernelRate Measure(const kernels::MatMulKernels& matmul, base::ThreadPool& pool,
-                   const Matrix& matrix, const MatrixRing& ring, int64_t num_rows, double seconds) {
-  const MatrixShape& shape = matrix.shape;
-  const Rows rows(matmul, num_rows, shape.num_inputs);
-  std::vector<float> out(static_cast<size_t>(num_rows * shape.num_outputs));
+                   const Product& product, const MatrixRing& ring, double seconds) {
+  const MatrixShape& shape = product.matrix.shape;
+  const ActivationRows rows(matmul, product.num_rows, shape.num_inputs);
+  std::vector<float> out(static_cast<size_t>(product.num_rows * shape.num_outputs));
   const int64_t num_panels = ring.At(0).num_panels();
   std::vector<size_t> next(static_cast<size_t>(pool.num_threads()) * 16);  // a cache line each
   const double best = BestSeconds(pool, seconds, [&](int thread) {
-    const PackedMatrixView w = ring.At(next[static_cast<size_t>(thread) * 16]++);
     const kernels::PanelRange range = {num_panels * thread / pool.num_threads(),
                                        num_panels * (thread + 1) / pool.num_threads()};
-    if (matrix.is_float()) {
-      matmul.float32(w, rows.values.data(), shape.num_inputs, num_rows, range, out.data(),
-                     shape.num_outputs);
-    } else {
-      matmul.int8(w, rows.quantized, num_rows, range, out.data(), shape.num_outputs);
-    }
+    Multiply(matmul, product, ring.At(next[static_cast<size_t>(thread) * 16]++), rows, range,
+             out.data());
   });
   KernelRate rate;
-  rate.product = matrix.is_float() ? "float32" : "int8";
-  rate.format = tensor::Traits(matrix.dtype).name;
+  rate.product = product.form;
+  rate.format = tensor::Traits(product.matrix.dtype).name;
   rate.num_outputs = shape.num_outputs;
   rate.num_inputs = shape.num_inputs;
-  rate.num_rows = num_rows;
+  rate.num_rows = product.num_rows;
   rate.bytes_per_s = static_cast<double>(ring.matrix_bytes()) / best;
   rate.operations_per_s =
-      2.0 * static_cast<double>(num_rows * shape.num_outputs * shape.num_inputs) / best;
+      2.0 * static_cast<double>(product.num_rows * shape.num_outputs * shape.num_inputs) / best;
   return rate;
 }
 
 void SetShare(const Bounds& bounds, KernelRate* rate) {
   const double of_bytes = rate->bytes_per_s / bounds.bytes_per_s;
   const double of_operations =
-      rate->operations_per_s /
-      (rate->product == "int8" ? bounds.int8_operations_per_s : bounds.float32_operations_per_s);
+      rate->operations_per_s / (rate->product == "int8"    ? bounds.int8_operations_per_s
+                                : rate->product == "int16" ? bounds.int16_operations_per_s
+                                                           : bounds.float32_operations_per_s);
   rate->memory_bound = of_bytes > of_operations;
   rate->share = std::max(of_bytes, of_operations);
 }
@@ -143,10 +105,12 @@ Bounds BoundsOf(const Roofline& roofline, std::string_view isa) {
   for (const PeakRate& rate : roofline.peaks) {
     if (rate.name.find(isa) == std::string::npos) continue;
     if (rate.name.starts_with("int8")) bounds.int8_operations_per_s = rate.operations_per_s;
+    if (rate.name.starts_with("int16")) bounds.int16_operations_per_s = rate.operations_per_s;
     if (rate.name.starts_with("fp32")) bounds.float32_operations_per_s = rate.operations_per_s;
   }
   if (bounds.int8_operations_per_s == 0) {  // no probe of its own
     bounds.int8_operations_per_s = bounds.float32_operations_per_s;
+    bounds.int16_operations_per_s = bounds.float32_operations_per_s;
   }
   return bounds;
 }
@@ -189,11 +153,14 @@ Status MeasureKernelRates(const KernelRateOptions& options, std::string* isa,
       return Status::ResourceExhausted(
           fmt::format("no memory for {} bytes of weights", options.weight_bytes));
     }
-    for (const int64_t num_rows : {1, 4, 16, 512}) {
-      KernelRate rate =
-          Measure(table->matmul, **pool, matrix, ring, num_rows, options.seconds_per_figure);
-      SetShare(bounds, &rate);
-      on_row(rate);
+    for (const std::string_view form : {"int8", "int16", "float32"}) {
+      if (matrix.is_float() != (form == "float32")) continue;
+      for (const int64_t num_rows : {1, 4, 16, 512}) {
+        KernelRate rate = Measure(table->matmul, **pool, {form, matrix, num_rows}, ring,
+                                  options.seconds_per_figure);
+        SetShare(bounds, &rate);
+        on_row(rate);
+      }
     }
   }
   return Status::Ok();

@@ -6,7 +6,7 @@
 // Threading:  one thread.
 // Invariants: the weights of a figure take weight_bytes, more than usual caches hold, as in a
 //             model; a share is the time that the bytes and the operations need at the bounds
-//             (reading as much memory; the int8 or fp32 probe of the instruction set, fp32
+//             (reading as much memory; the int8, int16 or fp32 probe of the instruction set, fp32
 //             where there is none), whichever is more, through the time taken.
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 namespace octavo::bench {
 
 struct KernelRate {
-  std::string product;  // "int8"
+  std::string product;  // "int8", "int16" or "float32"
   std::string format;   // of the weights
   int64_t num_outputs = 0;
   int64_t num_inputs = 0;

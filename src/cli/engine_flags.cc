@@ -109,7 +109,9 @@ void EngineFlags::AddTo(CLI::App& app) {
 void EngineFlags::AddWhatOptions(CLI::App& app) {
   app.option_defaults()->group("Precision (what is computed)");
   AddChoice(app, "--compute", options_.model.compute,
-            {{"int8", ComputeType::kInt8}, {"float32", ComputeType::kFloat32}},
+            {{"int8", ComputeType::kInt8},
+             {"int16", ComputeType::kInt16},
+             {"float32", ComputeType::kFloat32}},
             "Products with quantised weights (default int8)");
   AddChoice(app, "--kv-cache-dtype", options_.cache.dtype,
             {{"auto", KvCacheDtype::kAuto},

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/float_mode.h"
 #include "base/machine.h"
+#include "engine/compute_type.h"
 #include "engine/stream.h"
 #include "kernels/arithmetic_version.h"
 #include "kernels/kernel_table.h"
@@ -167,7 +168,8 @@ Status EngineImpl::Load(const EngineOptions& options, const kernels::KernelTable
   if (!weight_bytes.ok()) return weight_bytes.status();
   const Result<EnginePlan> plan =
       PlanMemory({config_, *weight_bytes, tokenizer_->memory_bytes(),
-                  base::ReadMachineMemory().limit_bytes(), max_rows_, num_threads},
+                  base::ReadMachineMemory().limit_bytes(), max_rows_, num_threads,
+                  ProductsOf(options.model.compute)},
                  options.model, options.cache);
   if (!plan.ok()) return plan.status();
   plan_ = *plan;
@@ -189,7 +191,7 @@ Status EngineImpl::Load(const EngineOptions& options, const kernels::KernelTable
 
   model::ModelOptions model_options;
   model_options.kernels = &kernels;
-  model_options.int8_products = options.model.compute == ComputeType::kInt8;
+  model_options.products = ProductsOf(options.model.compute);
   model_options.max_rows = max_rows_;
   model_options.max_output_rows = max_rows_;
   model_options.max_model_len = plan_.max_model_len;

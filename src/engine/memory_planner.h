@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "kernels/matmul.h"
 #include "kvstore/kv_layout.h"
 #include "model/model_config.h"
 #include "octavo/engine_options.h"
@@ -25,6 +26,7 @@ struct PlanInputs {
   int64_t memory_bytes = 0;  // min(RAM, cgroup limit, address space)
   int32_t max_rows = 0;      // tokens per step
   int32_t num_threads = 0;
+  kernels::Products products = kernels::Products::kInt8;
 };
 
 struct EnginePlan {

@@ -13,6 +13,9 @@
 
 namespace octavo::kernels {
 
+// How products with quantised weights are formed; others are always float32.
+enum class Products : uint8_t { kFloat32, kInt8, kInt16 };
+
 // Rows of quantised activations (arithmetic.md A3); all arrays are row-major and contiguous.
 struct QuantizedRows {
   int8_t* codes;       // [num_rows, num_inputs]

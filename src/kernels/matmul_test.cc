@@ -149,9 +149,8 @@ void ExpectTwinsEqualReference(const Product& p) {
     if (form != Form::kFloat32 && !p.w.is_quantized()) continue;
     const std::vector<float> expected = Multiply(ReferenceMatMul(), p, form);
     for (const Twin& twin : Twins()) {
-      SCOPED_TRACE(testing::Message()
-                   << twin.name << " " << form_name << ", rows " << p.num_rows << ", "
-                   << p.w.num_outputs << " x " << p.w.num_inputs);
+      SCOPED_TRACE(testing::Message() << twin.name << " " << form_name << ", rows " << p.num_rows
+                                      << ", " << p.w.num_outputs << " x " << p.w.num_inputs);
       ExpectSame(expected, Multiply(twin.kernels, p, form));
     }
   }

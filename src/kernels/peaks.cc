@@ -138,6 +138,25 @@ __attribute__((target("avx2"))) void Int8Maddubs(int64_t num_steps) {
   for (__m256i& sum : sums) OCTAVO_KEEP(sum);
 }
 
+// Pairs of products in 32 bits, and their sums there.
+__attribute__((target("avx2"))) void Int16Madd(int64_t num_steps) {
+  __m256i sums[kChainsWithProducts] = {};
+  __m256i x = _mm256_set1_epi16(3);
+#pragma GCC unroll 10
+  for (__m256i& sum : sums) OCTAVO_KEEP(sum);
+  for (int64_t i = 0; i < num_steps; ++i) {
+#pragma GCC unroll 10
+    for (__m256i& sum : sums) {
+      OCTAVO_KEEP(x);  // or one product would do for all sums
+      __m256i products = _mm256_madd_epi16(x, x);
+      OCTAVO_KEEP(products);
+      sum = _mm256_add_epi32(sum, products);
+    }
+  }
+#pragma GCC unroll 10
+  for (__m256i& sum : sums) OCTAVO_KEEP(sum);
+}
+
 std::vector<PeakProbe> Probes() {
   const base::CpuFeatures cpu = base::DetectCpuFeatures();
   std::vector<PeakProbe> probes;
@@ -149,6 +168,7 @@ std::vector<PeakProbe> Probes() {
   if (cpu.avx2) {
     probes.push_back({"fp32 avx2", 16.0 * kChains, FloatAvx2});
     probes.push_back({"int8 avx2 maddubs", 64.0 * kChainsWithProducts, Int8Maddubs});
+    probes.push_back({"int16 avx2 madd", 32.0 * kChainsWithProducts, Int16Madd});
   }
   return probes;
 }

@@ -45,11 +45,8 @@ ForwardStep::ForwardStep(Model& model, const ForwardBatch& batch, kvstore::KvSto
       pool_(model.pool_),
       num_threads_(model.pool_.num_threads()),
       num_rows_(static_cast<int64_t>(batch.tokens.size())),
-      quantise_(model.options_.int8_products && model.weights_->has_quantized_matrix()) {}
-
-bool ForwardStep::UsesInt8(const Linear& linear) const {
-  return quantise_ && linear.matrix.is_quantized();
-}
+      quantise_(model.options_.products != kernels::Products::kFloat32 &&
+                model.weights_->has_quantized_matrix()) {}
 
 // A width that is no whole number of groups feeds matrices in plain formats only.
 bool ForwardStep::QuantisesInput(int64_t width) const {
@@ -108,43 +105,37 @@ LinearInput ForwardStep::Normalise(int thread, const float* weight, RowRange row
     const ThreadScratch& scratch = workspace_.thread_scratch(thread);
     kernels_.rows.rms_norm(workspace_.hidden.Row(rows.begin), weight, width, config_.rms_norm_eps,
                            scratch.row);
-    LinearInput input{scratch.row, width, scratch.quantized};
-    input.quantized.num_inputs = width;
-    if (QuantisesInput(width))
-      kernels_.matmul.quantize_row(scratch.row, 0, width, 0, input.quantized);
+    const LinearInput input{scratch.row, width, scratch.quantized.WithWidth(width)};
+    if (QuantisesInput(width)) model_.QuantiseRow(scratch.row, width, 0, input.quantized);
     return input;
   }
   const RowRange share = ShareOf(rows.count(), 1, thread, num_threads_);
   const LinearInput input{workspace_.normed.Row(0), workspace_.normed.stride,
-                          workspace_.QuantizedInput(width)};
+                          workspace_.Input(width)};
   for (int64_t row = share.begin; row < share.end; ++row) {
     float* normed = workspace_.normed.Row(row);
     kernels_.rows.rms_norm(workspace_.hidden.Row(rows.begin + row), weight, width,
                            config_.rms_norm_eps, normed);
-    if (QuantisesInput(width)) kernels_.matmul.quantize_row(normed, 0, width, row, input.quantized);
+    if (QuantisesInput(width)) model_.QuantiseRow(normed, width, row, input.quantized);
   }
   pool_.Barrier();
   return input;
 }
 
-LinearInput ForwardStep::Quantise(int thread, const RowBuffer& source, int64_t width,
-                                  RowRange rows) {
-  if (rows.count() == 1) {
-    LinearInput input{source.Row(rows.begin), source.stride,
-                      workspace_.thread_scratch(thread).quantized};
-    input.quantized.num_inputs = width;
-    if (QuantisesInput(width))
-      kernels_.matmul.quantize_row(input.rows, 0, width, 0, input.quantized);
-    return input;
+// Rows that are whole already, `shared` among the threads if they are many.
+LinearInput ForwardStep::Quantise(int thread, const RowBuffer& source, int64_t width, RowRange rows,
+                                  const QuantizedInput& shared) {
+  const bool is_one = rows.count() == 1;
+  const LinearInput input{
+      source.Row(rows.begin), source.stride,
+      is_one ? workspace_.thread_scratch(thread).quantized.WithWidth(width) : shared};
+  if (!QuantisesInput(width)) return input;
+  const RowRange share =
+      is_one ? RowRange{0, 1} : ShareOf(rows.count(), 1, thread, num_threads_);
+  for (int64_t row = share.begin; row < share.end; ++row) {
+    model_.QuantiseRow(source.Row(rows.begin + row), width, row, input.quantized);
   }
-  const LinearInput input{source.Row(rows.begin), source.stride, workspace_.QuantizedInput(width)};
-  if (QuantisesInput(width)) {
-    const RowRange share = ShareOf(rows.count(), 1, thread, num_threads_);
-    for (int64_t row = share.begin; row < share.end; ++row) {
-      kernels_.matmul.quantize_row(source.Row(rows.begin + row), 0, width, row, input.quantized);
-    }
-    pool_.Barrier();
-  }
+  if (!is_one) pool_.Barrier();
   return input;
 }
 
@@ -152,15 +143,7 @@ void ForwardStep::Multiply(int thread, const Linear& linear, const LinearInput& 
                            RowRange rows, const RowBuffer& out) const {
   const RowRange panels = PanelShare(linear, thread, num_threads_);
   if (panels.count() == 0) return;
-  const kernels::PanelRange range{panels.begin, panels.end};
-  float* first_row = out.Row(rows.begin);
-  if (UsesInt8(linear)) {
-    kernels_.matmul.int8(linear.matrix, input.quantized, rows.count(), range, first_row,
-                         out.stride);
-  } else {
-    kernels_.matmul.float32(linear.matrix, input.rows, input.stride, rows.count(), range, first_row,
-                            out.stride);
-  }
+  model_.MultiplyPanels(linear, input, rows.count(), panels, out.Row(rows.begin), out.stride);
   if (linear.bias == nullptr) return;
   const RowRange columns = ColumnShare(linear, thread, num_threads_);
   for (int64_t row = rows.begin; row < rows.end; ++row) {
@@ -212,7 +195,8 @@ void ForwardStep::AttentionBlock(int thread, int32_t layer, RowRange rows) {
   const LayerWeights& weights = model_.weights_->layer(layer);
   Attend(thread, layer);
   pool_.Barrier();
-  const LinearInput input = Quantise(thread, workspace_.attended, config_.query_dim(), rows);
+  const LinearInput input = Quantise(thread, workspace_.attended, config_.query_dim(), rows,
+                                     workspace_.Input(config_.query_dim()));
   Multiply(thread, weights.attention_output, input, rows, workspace_.projected);
   AddToResidual(thread, weights.attention_output, rows);
   pool_.Barrier();
@@ -224,22 +208,32 @@ void ForwardStep::FeedForwardBlock(int thread, int32_t layer, RowRange rows) {
   Multiply(thread, weights.gate, input, rows, workspace_.gate);
   Multiply(thread, weights.up, input, rows, workspace_.up);
 
+  const LinearInput inner = Activate(thread, weights, rows);
+  Multiply(thread, weights.down, inner, rows, workspace_.projected);
+  AddToResidual(thread, weights.down, rows);
+  pool_.Barrier();
+}
+
+// SwiGLU of the thread's columns of gate and up, and the rows of all threads as the input of the
+// down product. A scale per group lets a thread quantise its own columns; one per row does not.
+LinearInput ForwardStep::Activate(int thread, const LayerWeights& weights, RowRange rows) {
   const RowRange columns = ColumnShare(weights.gate, thread, num_threads_);
-  const LinearInput inner{workspace_.gate.Row(rows.begin), workspace_.gate.stride,
-                          workspace_.QuantizedInner(config_.ffn_dim)};
+  const bool by_columns = model_.options_.products == kernels::Products::kInt8 &&
+                          weights.down.matrix.is_quantized();
+  const QuantizedInput shared = workspace_.Inner(config_.ffn_dim);
   for (int64_t row = rows.begin; columns.count() > 0 && row < rows.end; ++row) {
     float* gate = workspace_.gate.Row(row);
     kernels_.rows.silu_mul(gate + columns.begin, workspace_.up.Row(row) + columns.begin,
                            columns.count(), gate + columns.begin);
-    if (UsesInt8(weights.down)) {
-      kernels_.matmul.quantize_row(gate, columns.begin, columns.end, row - rows.begin,
-                                   inner.quantized);
+    if (by_columns) {
+      kernels_.matmul.quantize_row(gate, columns.begin, columns.end, row - rows.begin, shared.int8);
     }
   }
   pool_.Barrier();
-  Multiply(thread, weights.down, inner, rows, workspace_.projected);
-  AddToResidual(thread, weights.down, rows);
-  pool_.Barrier();
+  if (by_columns || !weights.down.matrix.is_quantized()) {
+    return {workspace_.gate.Row(rows.begin), workspace_.gate.stride, shared};
+  }
+  return Quantise(thread, workspace_.gate, config_.ffn_dim, rows, shared);
 }
 
 void ForwardStep::NormaliseOutputs(int thread) {

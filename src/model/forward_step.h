@@ -16,13 +16,6 @@
 
 namespace octavo::model {
 
-// A product's input in both forms; row 0 is the first row of the range at hand.
-struct LinearInput {
-  const float* rows = nullptr;
-  int64_t stride = 0;
-  kernels::QuantizedRows quantized{};
-};
-
 class ForwardStep {
  public:
   ForwardStep(Model& model, const ForwardBatch& batch, kvstore::KvStore& store);
@@ -50,7 +43,9 @@ class ForwardStep {
   float* AttendedHead(int64_t row, int64_t head) const;
 
   LinearInput Normalise(int thread, const float* weight, RowRange rows);
-  LinearInput Quantise(int thread, const RowBuffer& source, int64_t width, RowRange rows);
+  LinearInput Quantise(int thread, const RowBuffer& source, int64_t width, RowRange rows,
+                       const QuantizedInput& shared);
+  LinearInput Activate(int thread, const LayerWeights& weights, RowRange rows);
   // The thread's share of one product: its output columns of `out`, rows [rows.begin, rows.end).
   void Multiply(int thread, const Linear& linear, const LinearInput& input, RowRange rows,
                 const RowBuffer& out) const;
@@ -58,7 +53,6 @@ class ForwardStep {
   // After its K and V are stored, the last layer matters only for the rows whose hidden state is
   // wanted.
   RowRange ActiveRows(int32_t layer) const;
-  bool UsesInt8(const Linear& linear) const;
   bool QuantisesInput(int64_t width) const;
 
   Model& model_;

@@ -11,7 +11,8 @@ namespace octavo::model {
 namespace {
 
 Workspace::Shape ShapeOf(const ModelOptions& options, const base::ThreadPool& pool) {
-  return {options.max_rows, options.max_output_rows, options.max_model_len, pool.num_threads()};
+  return {options.max_rows, options.max_output_rows, options.max_model_len, pool.num_threads(),
+          options.products};
 }
 
 }  // namespace
@@ -65,28 +66,21 @@ void Model::Logits(int64_t first, int64_t count, float* out) {
                "output rows of the last Forward");
   const Linear& output = weights_->output();
   const int64_t width = config_.hidden_dim;
-  const bool int8 = options_.int8_products && output.matrix.is_quantized();
+  const bool quantised =
+      options_.products != kernels::Products::kFloat32 && output.matrix.is_quantized();
   pool_.Run([&](int thread) {
-    const kernels::QuantizedRows quantized = workspace_.QuantizedInput(width);
-    if (int8) {
+    const LinearInput input{workspace_.output.Row(first), workspace_.output.stride,
+                            workspace_.Input(width)};
+    if (quantised) {
       const RowRange share = ShareOf(count, 1, thread, pool_.num_threads());
       for (int64_t row = share.begin; row < share.end; ++row) {
-        options_.kernels->matmul.quantize_row(workspace_.output.Row(first + row), 0, width, row,
-                                              quantized);
+        QuantiseRow(workspace_.output.Row(first + row), width, row, input.quantized);
       }
       pool_.Barrier();
     }
     const RowRange panels = ShareOf(output.matrix.num_panels(), 1, thread, pool_.num_threads());
     if (panels.count() == 0) return;
-    const kernels::PanelRange range{panels.begin, panels.end};
-    if (int8) {
-      options_.kernels->matmul.int8(output.matrix, quantized, count, range, out,
-                                    config_.vocab_size);
-    } else {
-      options_.kernels->matmul.float32(output.matrix, workspace_.output.Row(first),
-                                       workspace_.output.stride, count, range, out,
-                                       config_.vocab_size);
-    }
+    MultiplyPanels(output, input, count, panels, out, config_.vocab_size);
     if (output.bias == nullptr) return;
     const int64_t begin = panels.begin * quant::kPanelOutputs;
     const int64_t end = std::min<int64_t>(panels.end * quant::kPanelOutputs, config_.vocab_size);
@@ -95,6 +89,28 @@ void Model::Logits(int64_t first, int64_t count, float* out) {
                                  end - begin);
     }
   });
+}
+
+void Model::QuantiseRow(const float* x, int64_t width, int64_t row,
+                        const QuantizedInput& out) const {
+  if (options_.products == kernels::Products::kInt8) {
+    options_.kernels->matmul.quantize_row(x, 0, width, row, out.int8);
+  } else {
+    options_.kernels->matmul.quantize_row16(x, row, out.int16);
+  }
+}
+
+void Model::MultiplyPanels(const Linear& linear, const LinearInput& input, int64_t num_rows,
+                           RowRange panels, float* out, int64_t out_stride) const {
+  const kernels::MatMulKernels& matmul = options_.kernels->matmul;
+  const kernels::PanelRange range{panels.begin, panels.end};
+  if (options_.products == kernels::Products::kFloat32 || !linear.matrix.is_quantized()) {
+    matmul.float32(linear.matrix, input.rows, input.stride, num_rows, range, out, out_stride);
+  } else if (options_.products == kernels::Products::kInt8) {
+    matmul.int8(linear.matrix, input.quantized.int8, num_rows, range, out, out_stride);
+  } else {
+    matmul.int16(linear.matrix, input.quantized.int16, num_rows, range, out, out_stride);
+  }
 }
 
 }  // namespace octavo::model

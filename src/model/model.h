@@ -31,14 +31,20 @@ namespace octavo::model {
 
 struct ModelOptions {
   const kernels::KernelTable* kernels = nullptr;
-  bool int8_products =
-      true;              // activations quantised for quantised weights; false: float32 products
-  int64_t max_rows = 0;  // tokens per Forward
+  kernels::Products products = kernels::Products::kInt8;
+  int64_t max_rows = 0;         // tokens per Forward
   int64_t max_output_rows = 0;  // final hidden states kept per Forward
   int32_t max_model_len = 0;    // tokens
   // Tokens that were asked for, however many of them memory allows: chooses kLongRope's list, so
   // that the machine does not choose the answer.
   int32_t rope_model_len = 0;
+};
+
+// A product's input in both forms; row 0 is the first row of the range at hand.
+struct LinearInput {
+  const float* rows = nullptr;
+  int64_t stride = 0;
+  QuantizedInput quantized{};
 };
 
 class Model {
@@ -63,6 +69,12 @@ class Model {
  private:
   friend class ForwardStep;
   Model(const ModelConfig& config, const ModelOptions& options, base::ThreadPool& pool);
+
+  // Row `row` of `out` from `width` elements. REQUIRES: products in integers.
+  void QuantiseRow(const float* x, int64_t width, int64_t row, const QuantizedInput& out) const;
+  // Panels of one product; of `input` the form that products with these weights read.
+  void MultiplyPanels(const Linear& linear, const LinearInput& input, int64_t num_rows,
+                      RowRange panels, float* out, int64_t out_stride) const;
 
   ModelConfig config_;
   ModelOptions options_;

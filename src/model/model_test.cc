@@ -34,6 +34,7 @@ std::vector<int32_t> Iota(int32_t count) {
   return rows;
 }
 
+using kernels::Products;
 using RowBits = std::vector<uint32_t>;
 
 std::vector<RowBits> SplitRows(const std::vector<float>& logits, int32_t vocab_size) {
@@ -67,9 +68,9 @@ class Batch {
 
 // Every row of `tokens` in one step, alone, on one thread.
 std::vector<RowBits> OneShot(const LoadedFile& file, const std::vector<TokenId>& tokens,
-                             bool int8_products = true) {
+                             Products products = Products::kInt8) {
   TestModelOptions options;
-  options.int8_products = int8_products;
+  options.products = products;
   options.max_rows = static_cast<int32_t>(tokens.size());
   TestModel model(file, options);
   std::vector<uint32_t> blocks(tokens.size() / 16 + 1);
@@ -91,9 +92,9 @@ TEST_P(ModelTest, SequencesInOneBatchGiveTheBitsThatTheyGiveAlone) {
   const std::vector<TokenId> third = RandomTokens(33, vocab_size_, 3);
   const std::vector<uint32_t> blocks[] = {{9, 2}, {4}, {0, 7, 1}};
 
-  for (bool int8_products : {true, false}) {
+  for (const Products products : {Products::kInt8, Products::kInt16, Products::kFloat32}) {
     TestModelOptions options;
-    options.int8_products = int8_products;
+    options.products = products;
     options.num_threads = 2;
     TestModel model(file_, options);
     Batch batch;
@@ -102,12 +103,12 @@ TEST_P(ModelTest, SequencesInOneBatchGiveTheBitsThatTheyGiveAlone) {
     batch.Add(third, 0, 33, blocks[2]);
     const std::vector<RowBits> together = batch.Run(model, Iota(batch.num_rows()));
 
-    std::vector<RowBits> alone = OneShot(file_, first, int8_products);
+    std::vector<RowBits> alone = OneShot(file_, first, products);
     for (const auto* tokens : {&second, &third}) {
-      const std::vector<RowBits> rows = OneShot(file_, *tokens, int8_products);
+      const std::vector<RowBits> rows = OneShot(file_, *tokens, products);
       alone.insert(alone.end(), rows.begin(), rows.end());
     }
-    EXPECT_EQ(together, alone) << (int8_products ? "int8" : "float32");
+    EXPECT_EQ(together, alone) << static_cast<int>(products);
   }
 }
 

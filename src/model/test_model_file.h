@@ -173,7 +173,7 @@ struct LoadedFile {
 };
 
 struct TestModelOptions {
-  bool int8_products = true;
+  kernels::Products products = kernels::Products::kInt8;
   int num_threads = 1;
   int32_t max_rows = 64;  // tokens per step
   int32_t block_size = 16;
@@ -189,7 +189,7 @@ class TestModel {
       : threads_(options.num_threads) {
     ModelOptions model_options;
     model_options.kernels = options.kernels;
-    model_options.int8_products = options.int8_products;
+    model_options.products = options.products;
     model_options.max_rows = options.max_rows;
     model_options.max_output_rows = options.max_rows;
     model_options.max_model_len = file.config.context_length;

@@ -34,10 +34,16 @@ class Workspace::Carver {
     const int64_t stride = RoundUp(width, 16);
     return RowBuffer{Take<float>(rows * stride), stride};
   }
-  kernels::QuantizedRows QuantizedRows(int64_t rows, int64_t width) {
-    return kernels::QuantizedRows{Take<int8_t>(rows * width), Take<float>(rows * width / 32),
-                                  Take<float>(rows * width / 32), Take<int16_t>(rows * width / 16),
-                                  width};
+  QuantizedInput Quantized(kernels::Products products, int64_t rows, int64_t width) {
+    QuantizedInput input;
+    if (products == kernels::Products::kInt8) {
+      input.int8 = {Take<int8_t>(rows * width), Take<float>(rows * width / 32),
+                    Take<float>(rows * width / 32), Take<int16_t>(rows * width / 16), width};
+    } else if (products == kernels::Products::kInt16) {
+      input.int16 = {Take<int16_t>(rows * width), Take<float>(rows),
+                     Take<float>(rows * width / 16), width};
+    }
+    return input;
   }
   int64_t used() const { return used_; }
 
@@ -45,6 +51,13 @@ class Workspace::Carver {
   std::byte* base_;
   int64_t used_ = 0;
 };
+
+QuantizedInput QuantizedInput::WithWidth(int64_t num_inputs) const {
+  QuantizedInput view = *this;
+  view.int8.num_inputs = num_inputs;
+  view.int16.num_inputs = num_inputs;
+  return view;
+}
 
 void Workspace::Carve(Carver& carver, const ModelConfig& config) {
   const int64_t rows = shape_.max_rows;
@@ -63,8 +76,9 @@ void Workspace::Carve(Carver& carver, const ModelConfig& config) {
 
   const int64_t input_width = RoundUp(std::max(config.hidden_dim, config.query_dim()), 32);
   const int64_t inner_width = RoundUp(config.ffn_dim, 32);
-  quantized_input_ = carver.QuantizedRows(std::max(rows, shape_.max_output_rows), input_width);
-  quantized_inner_ = carver.QuantizedRows(rows, inner_width);
+  input_ =
+      carver.Quantized(shape_.products, std::max(rows, shape_.max_output_rows), input_width);
+  inner_ = carver.Quantized(shape_.products, rows, inner_width);
 
   const int64_t partial = kernels::PartialFloats(config.head_dim);
   split_partials = carver.Take<float>(NumSplitPartials(shape_) * config.num_heads * partial);
@@ -74,7 +88,7 @@ void Workspace::Carve(Carver& carver, const ModelConfig& config) {
   for (ThreadScratch& scratch : scratch_) {
     const int64_t tile = kernels::kMaxAttentionRows * config.group_size() * partial;
     scratch.row = carver.Take<float>(widest);
-    scratch.quantized = carver.QuantizedRows(1, widest);
+    scratch.quantized = carver.Quantized(shape_.products, 1, widest);
     scratch.attention = carver.Take<float>(kernels::AttentionScratchFloats(config.head_dim));
     scratch.partials = carver.Take<float>(tile);
     scratch.running = carver.Take<float>(tile);
@@ -109,18 +123,6 @@ Result<Workspace> Workspace::Create(const ModelConfig& config, const Shape& shap
   Carver carver(workspace.memory_.data());
   workspace.Carve(carver, config);
   return workspace;
-}
-
-kernels::QuantizedRows Workspace::QuantizedInput(int64_t num_inputs) const {
-  kernels::QuantizedRows view = quantized_input_;
-  view.num_inputs = num_inputs;
-  return view;
-}
-
-kernels::QuantizedRows Workspace::QuantizedInner(int64_t num_inputs) const {
-  kernels::QuantizedRows view = quantized_inner_;
-  view.num_inputs = num_inputs;
-  return view;
 }
 
 }  // namespace octavo::model

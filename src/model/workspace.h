@@ -26,12 +26,21 @@ struct RowBuffer {
   float* Row(int64_t row) const { return data + row * stride; }
 };
 
-// What one thread needs for itself: one row in both forms, and the attention's scratch and
+// Rows of quantised activations in the form that the workspace's products read; the other is empty.
+struct QuantizedInput {
+  kernels::QuantizedRows int8{};
+  kernels::QuantizedRows16 int16{};
+
+  // The same rows, taken for inputs of `num_inputs` elements.
+  QuantizedInput WithWidth(int64_t num_inputs) const;
+};
+
+// What one thread needs for itself: one row, also quantised, and the attention's scratch and
 // partials.
 struct ThreadScratch {
-  float* row = nullptr;              // [widest input]
-  kernels::QuantizedRows quantized;  // one row of the widest input
-  float* attention = nullptr;        // [AttentionScratchFloats(head_dim)]
+  float* row = nullptr;        // [widest input]
+  QuantizedInput quantized;    // one row of the widest input
+  float* attention = nullptr;  // [AttentionScratchFloats(head_dim)]
   float* partials =
       nullptr;  // [kMaxAttentionRows, group_size, PartialFloats(head_dim)]: the chunk at hand
   float* running = nullptr;  // the same shape: the chunks folded so far
@@ -44,6 +53,7 @@ class Workspace {
     int64_t max_output_rows = 0;  // final hidden states kept per step
     int64_t max_model_len = 0;    // tokens
     int32_t num_threads = 0;
+    kernels::Products products = kernels::Products::kInt8;
   };
 
   // Chunks of one-row slices that can be kept until they are folded: enough for one sequence of
@@ -60,8 +70,8 @@ class Workspace {
   // Views of the shared quantised rows for inputs of `num_inputs` elements: those that a normalised
   // or attended row becomes, and those of the feed-forward's inner rows, which are written while
   // the first are still read.
-  kernels::QuantizedRows QuantizedInput(int64_t num_inputs) const;
-  kernels::QuantizedRows QuantizedInner(int64_t num_inputs) const;
+  QuantizedInput Input(int64_t num_inputs) const { return input_.WithWidth(num_inputs); }
+  QuantizedInput Inner(int64_t num_inputs) const { return inner_.WithWidth(num_inputs); }
 
   RowBuffer hidden;     // [max_rows, hidden_dim]: the residual stream
   RowBuffer normed;     // [max_rows, hidden_dim]
@@ -85,8 +95,8 @@ class Workspace {
   Shape shape_;
   base::AlignedBuffer memory_;
   base::MemoryReservation reservation_;
-  kernels::QuantizedRows quantized_input_{};
-  kernels::QuantizedRows quantized_inner_{};
+  QuantizedInput input_;
+  QuantizedInput inner_;
   std::vector<ThreadScratch> scratch_;
 };
 

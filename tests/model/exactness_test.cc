@@ -182,13 +182,33 @@ TEST_F(ExactnessTest, InstructionSetsGiveTheSameBits) {
 
 TEST_F(ExactnessTest, TheReferenceKernelsGiveTheSameBits) {
   constexpr size_t kTokens = kIsSanitized ? 4 : 40;
-  for (ComputeType compute : {ComputeType::kInt8, ComputeType::kFloat32}) {
+  for (ComputeType compute : {ComputeType::kInt8, ComputeType::kInt16, ComputeType::kFloat32}) {
     EngineOptions options = base_;
     options.model.compute = compute;
     const Outcome vectorised = Run(options, kTokens, /*output_tokens=*/3);
     options.device.simd = SimdLevel::kReference;
     EXPECT_EQ(Run(options, kTokens, 3), vectorised);
   }
+}
+
+TEST_F(ExactnessTest, Int16ProductsGiveTheSameBitsHoweverTheyAreComputed) {
+  EngineOptions options = base_;
+  options.model.compute = ComputeType::kInt16;
+  const Outcome expected = Run(options);
+  EXPECT_NE(expected, Baseline()) << "the products were not those of 16 bits";
+
+  EngineOptions changed = options;
+  changed.scheduler.max_num_batched_tokens = 7;
+  EXPECT_EQ(Run(changed), expected) << "chunks of 7";
+  changed = options;
+  changed.device.threads = 3;
+  EXPECT_EQ(Run(changed), expected) << "3 threads";
+  changed = options;
+  changed.device.simd = SimdLevel::kAvx2;
+  EXPECT_EQ(Run(changed), expected) << "AVX2";
+  changed = options;
+  changed.cache.mode = KvCacheMode::kContiguous;
+  EXPECT_EQ(Run(changed), expected) << "contiguous";
 }
 
 TEST_F(ExactnessTest, AReusedPrefixGivesTheSameBits) {
@@ -223,6 +243,7 @@ TEST_F(ExactnessTest, OutputsHashToTheCommittedGoldens) {
   for (std::string name, hash; file >> name >> hash;) golden[name] = hash;
 
   const std::pair<const char*, ComputeType> computes[] = {{"int8", ComputeType::kInt8},
+                                                          {"int16", ComputeType::kInt16},
                                                           {"float32", ComputeType::kFloat32}};
   const std::pair<const char*, KvCacheDtype> dtypes[] = {{"float32", KvCacheDtype::kFloat32},
                                                          {"float16", KvCacheDtype::kFloat16},

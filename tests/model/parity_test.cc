@@ -144,7 +144,7 @@ class ParityTest : public ::testing::Test {
 
 TEST_F(ParityTest, Float32ProductsWithFloat32KvMatchTransformers) {
   const auto [prompts, windows] =
-      Measure({.int8_products = false, .kv_dtype = kernels::KvDtype::kFloat32});
+      Measure({.products = kernels::Products::kFloat32, .kv_dtype = kernels::KvDtype::kFloat32});
 
   EXPECT_LE(prompts.mean_kl(), 1e-5);
   EXPECT_LE(windows.mean_kl(), 1e-5);
@@ -153,7 +153,15 @@ TEST_F(ParityTest, Float32ProductsWithFloat32KvMatchTransformers) {
 
 TEST_F(ParityTest, Float32ProductsWithFloat16KvMatchTransformers) {
   const auto [prompts, windows] =
-      Measure({.int8_products = false, .kv_dtype = kernels::KvDtype::kFloat16});
+      Measure({.products = kernels::Products::kFloat32, .kv_dtype = kernels::KvDtype::kFloat16});
+
+  EXPECT_LE(prompts.mean_kl(), 1e-5);
+  EXPECT_LE(windows.mean_kl(), 1e-5);
+}
+
+TEST_F(ParityTest, Int16ProductsMatchTransformers) {
+  const auto [prompts, windows] =
+      Measure({.products = kernels::Products::kInt16, .kv_dtype = kernels::KvDtype::kFloat16});
 
   EXPECT_LE(prompts.mean_kl(), 1e-5);
   EXPECT_LE(windows.mean_kl(), 1e-5);
@@ -161,7 +169,7 @@ TEST_F(ParityTest, Float32ProductsWithFloat16KvMatchTransformers) {
 
 TEST_F(ParityTest, Int8ProductsStayWithinTheirBoundOfTransformers) {
   const auto [prompts, windows] =
-      Measure({.int8_products = true, .kv_dtype = kernels::KvDtype::kFloat16});
+      Measure({.products = kernels::Products::kInt8, .kv_dtype = kernels::KvDtype::kFloat16});
 
   // The bound is that of whole windows; their first tokens, which sanitizers have the time for, lie
   // a little higher.

@@ -84,19 +84,25 @@ std::vector<std::string> TinyModelNames() {
   return names;
 }
 
+const char* NameOf(kernels::Products products) {
+  return products == kernels::Products::kInt8    ? "int8"
+         : products == kernels::Products::kInt16 ? "int16"
+                                                 : "float32";
+}
+
 class TinyModelTest : public ::testing::TestWithParam<std::string> {
  protected:
-  Distance Measure(bool int8_products) {
+  Distance Measure(kernels::Products products) {
     const std::string stem = GoldenPath("tiny/" + GetParam());
     const TinyGolden golden = ReadTinyGolden(stem + ".golden");
     LoadedModel model(stem + ".gguf",
-                      {.int8_products = int8_products,
+                      {.products = products,
                        .kv_dtype = kernels::KvDtype::kFloat32,
                        .max_model_len = static_cast<int32_t>(golden.max_model_len)});
     EXPECT_EQ(model.config().vocab_size, static_cast<int32_t>(golden.vocab_size));
     const Distance distance = DistanceTo(golden, model);
     std::printf("%-28s %-7s mean KL %.3g, largest log-probability difference %.3g\n",
-                GetParam().c_str(), int8_products ? "int8" : "float32", distance.mean_kl,
+                GetParam().c_str(), NameOf(products), distance.mean_kl,
                 distance.max_difference);
     return distance;
   }
@@ -104,7 +110,7 @@ class TinyModelTest : public ::testing::TestWithParam<std::string> {
 
 // Float32 sums of a few hundred terms stay this close to float64.
 TEST_P(TinyModelTest, Float32ProductsGiveTheReferenceDistribution) {
-  const Distance distance = Measure(/*int8_products=*/false);
+  const Distance distance = Measure(kernels::Products::kFloat32);
 
   EXPECT_LE(std::abs(distance.mean_kl), 1e-7);
   EXPECT_LE(distance.max_difference, 2e-4);
@@ -112,9 +118,17 @@ TEST_P(TinyModelTest, Float32ProductsGiveTheReferenceDistribution) {
 
 // Activations of 8 bits lose something, but a wrong scale, code or sub-block loses far more.
 TEST_P(TinyModelTest, Int8ProductsStayNearTheReferenceDistribution) {
-  const Distance distance = Measure(/*int8_products=*/true);
+  const Distance distance = Measure(kernels::Products::kInt8);
 
   EXPECT_LE(std::abs(distance.mean_kl), 5e-3);
+}
+
+// A code of 16 bits is off by at most 1/65,534 of its row's largest value.
+TEST_P(TinyModelTest, Int16ProductsLoseNothingThatMatters) {
+  const Distance distance = Measure(kernels::Products::kInt16);
+
+  EXPECT_LE(std::abs(distance.mean_kl), 1e-6);
+  EXPECT_LE(distance.max_difference, 5e-3);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllFiles, TinyModelTest, ::testing::ValuesIn(TinyModelNames()),

@@ -38,7 +38,7 @@ LoadedModel::LoadedModel(const std::string& path, const Options& options)
       options.max_model_len > 0 ? options.max_model_len : config_.context_length;
   model::ModelOptions model_options;
   model_options.kernels = kernels::BestKernels();
-  model_options.int8_products = options.int8_products;
+  model_options.products = options.products;
   model_options.max_rows = max_rows_;
   model_options.max_output_rows = max_rows_;
   model_options.max_model_len = max_model_len;

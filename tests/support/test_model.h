@@ -39,7 +39,7 @@ std::string GoldenPath(const std::string& name);  // under tests/golden
 class LoadedModel {
  public:
   struct Options {
-    bool int8_products = true;
+    kernels::Products products = kernels::Products::kInt8;
     kernels::KvDtype kv_dtype = kernels::KvDtype::kFloat16;
     int32_t max_model_len = 0;  // tokens; 0 = the file's context
     int32_t max_rows = 128;     // tokens per step

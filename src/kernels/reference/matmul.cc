@@ -197,7 +197,8 @@ void QuantizeRow16(const float* x, int64_t row, const QuantizedRows16& out) {
     int32_t sum = 0;
     for (int64_t k = half * 16; k < (half + 1) * 16; ++k) {
       const bool all_zero = scale.inverse == 0.0f;
-      const int32_t code = all_zero ? 0 : static_cast<int32_t>(std::nearbyint(x[k] * scale.inverse));
+      const int32_t code =
+          all_zero ? 0 : static_cast<int32_t>(std::nearbyint(x[k] * scale.inverse));
       codes[k - k % 4 + PositionInQuads(static_cast<int>(k % 4))] = static_cast<int16_t>(code);
       sum += code;
     }

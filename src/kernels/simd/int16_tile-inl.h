@@ -58,8 +58,7 @@ HWY_INLINE QuadWords LoadWords(const uint8_t* codes, int t) {
   const D16 d16;
   const hn::RebindToUnsigned<D16> du16;
   if constexpr (kFormat.code_bits == 4 && !kFormat.has_table) {
-    const auto packed =
-        hn::BitCast(du16, hn::LoadU(D8(), codes + (t & 3) * quant::kQuadBytes));
+    const auto packed = hn::BitCast(du16, hn::LoadU(D8(), codes + (t & 3) * quant::kQuadBytes));
     const auto low_bits = hn::Set(du16, uint16_t{15});
     auto even = t < 4 ? packed : hn::ShiftRight<4>(packed);
     auto odd = hn::ShiftRight<8>(packed);

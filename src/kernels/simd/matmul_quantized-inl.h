@@ -63,14 +63,16 @@ struct ExpandedCodes {
 // Columns [first, first + kColumns); those at or beyond the block's end repeat the last one and
 // store nothing.
 template <class Tiles, int kColumns>
-HWY_INLINE TileColumnsOf<kColumns> TileColumnsAt(const QuantizedJob<Tiles>& job, const QuantizedBlock& block,
-                                                 int64_t first, int64_t row) {
+HWY_INLINE TileColumnsOf<kColumns> TileColumnsAt(const QuantizedJob<Tiles>& job,
+                                                 const QuantizedBlock& block, int64_t first,
+                                                 int64_t row) {
   TileColumnsOf<kColumns> tile;
   for (int c = 0; c < kColumns; ++c) {
     const int64_t index = HWY_MIN(first + c, block.column_end - 1);
     tile.columns[c] = ColumnAt<Tiles::kDtype>(job.w, index);
     if (block.expanded != nullptr) {
-      tile.columns[c].codes = block.expanded + (index - block.column_begin) * ExpandedColumnBytes<Tiles>();
+      tile.columns[c].codes =
+          block.expanded + (index - block.column_begin) * ExpandedColumnBytes<Tiles>();
     }
     tile.lanes[c] = first + c < block.column_end ? LanesOf(job.w, index) : 0;
     tile.out[c] = job.out + row * job.out_stride + index * kLanes;
@@ -150,8 +152,8 @@ void MultiplyExpanded(const QuantizedJob<Tiles>& job, int64_t column_begin, int6
   for (int64_t c = column_begin; c < job.column_end; c += kExpandedColumns) {
     for (int64_t g = 0; g < num_groups; g += Tiles::kExpandedGroups) {
       const QuantizedBlock block = {
-          c, HWY_MIN(c + kExpandedColumns, job.column_end), row_begin,  row_end,
-          g, HWY_MIN(g + Tiles::kExpandedGroups, num_groups),      codes.bytes};
+          c, HWY_MIN(c + kExpandedColumns, job.column_end),   row_begin,  row_end,
+          g, HWY_MIN(g + Tiles::kExpandedGroups, num_groups), codes.bytes};
       ExpandCodes<Tiles>(job, block, &codes);
       MultiplyAllRows<Tiles, true>(job, block);
     }
@@ -167,7 +169,9 @@ void MultiplyQuantized(const PackedMatrixView& w, const typename Tiles::Input& x
   constexpr int64_t kColumns = 4;
   const int64_t column_begin = range.begin * kColumnsPerPanel;
   const QuantizedJob<Tiles> job = {w, x, range.end * kColumnsPerPanel, out, out_stride};
-  const int64_t block_rows = HWY_MAX(kActivationBytes / (x.num_inputs * static_cast<int64_t>(sizeof(*x.codes))), int64_t{4 * kMaxTileRows});
+  const int64_t block_rows =
+      HWY_MAX(kActivationBytes / (x.num_inputs * static_cast<int64_t>(sizeof(*x.codes))),
+              int64_t{4 * kMaxTileRows});
   const int64_t num_groups = x.num_inputs / quant::kGroupInputs;
   for (int64_t row = 0; row < num_rows; row += block_rows) {
     const int64_t row_end = HWY_MIN(row + block_rows, num_rows);

@@ -105,9 +105,7 @@ struct QuadDot<kMaxCode, false> {
 
 HWY_INLINE Vi PairDot(Vi a, Vi b) { return Vi{_mm256_madd_epi16(a.raw, b.raw)}; }
 
-HWY_INLINE Vi SwapMiddle(Vi v) {
-  return Vi{_mm256_shuffle_epi32(v.raw, _MM_SHUFFLE(3, 1, 2, 0))};
-}
+HWY_INLINE Vi SwapMiddle(Vi v) { return Vi{_mm256_shuffle_epi32(v.raw, _MM_SHUFFLE(3, 1, 2, 0))}; }
 
 HWY_INLINE Vi AddPairDot(Vi sum, Vi a, Vi b) { return hn::Add(sum, PairDot(a, b)); }
 

@@ -56,9 +56,9 @@ struct TileColumnsOf {
 // The scales and minima of one group of one column.
 struct GroupScales {
   Vf d;
-  Vf minimum;      // m or dmin
-  Vf scale[2];     // K-formats: sc of the halves
-  Vi minima[2];    // K-formats: mn of the halves
+  Vf minimum;    // m or dmin
+  Vf scale[2];   // K-formats: sc of the halves
+  Vi minima[2];  // K-formats: mn of the halves
 };
 
 template <DType kType>
