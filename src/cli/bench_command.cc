@@ -12,6 +12,7 @@
 #include "cli/batching_command.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
+#include "cli/growth_command.h"
 #include "cli/option_values.h"
 #include "cli/roofline_command.h"
 #include "cli/serving_command.h"
@@ -195,6 +196,8 @@ class BenchCommand : public Command {
             "cache", "Speed with and without a KV cache; memory contiguous and paged")),
         batching_app_(app.add_subcommand(
             "batching", "Many requests at once: batching, paging, shared prefixes, memory")),
+        growth_app_(app.add_subcommand(
+            "growth", "What longer contexts, larger batches, queues and pools cost")),
         serving_app_(
             app.add_subcommand("serve", "Load on a server: TTFT, TPOT, ITL, throughput, goodput")),
         roofline_app_(
@@ -204,6 +207,7 @@ class BenchCommand : public Command {
         latency_(*latency_app_),
         cache_(*cache_app_),
         batching_(*batching_app_),
+        growth_(*growth_app_),
         serving_(*serving_app_),
         roofline_(*roofline_app_),
         kernels_(*kernels_app_) {
@@ -213,6 +217,7 @@ class BenchCommand : public Command {
 
   Status Run() override {
     if (latency_app_->parsed()) return latency_.Run();
+    if (growth_app_->parsed()) return growth_.Run();
     if (serving_app_->parsed()) return serving_.Run();
     if (roofline_app_->parsed()) return roofline_.Run();
     if (kernels_app_->parsed()) return kernels_.Run();
@@ -223,12 +228,14 @@ class BenchCommand : public Command {
   CLI::App* latency_app_;
   CLI::App* cache_app_;
   CLI::App* batching_app_;
+  CLI::App* growth_app_;
   CLI::App* serving_app_;
   CLI::App* roofline_app_;
   CLI::App* kernels_app_;
   LatencyBench latency_;
   CacheBench cache_;
   BatchingBench batching_;
+  GrowthBench growth_;
   ServingBench serving_;
   RooflineBench roofline_;
   KernelsBench kernels_;

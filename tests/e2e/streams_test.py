@@ -46,7 +46,7 @@ class StreamsTest(unittest.TestCase):
 
     def test_help_teaches_with_examples(self):
         for arguments in ((), ("run",), ("chat",), ("inspect",), ("tokenize",), ("bench",), ("bench", "cache"),
-                          ("bench", "latency")):
+                          ("bench", "latency"), ("bench", "growth")):
             with self.subTest(command=arguments):
                 done = octavo(*arguments, "--help")
                 self.assertEqual((done.returncode, done.stderr), (0, ""))

@@ -33,6 +33,33 @@ HWY_INLINE uint32_t LargestBits(const float* x, int64_t count) {
   return static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(di, largest)));
 }
 
+// Groups whose scales are computed together.
+inline constexpr int kScaleBatch = 16;
+
+// Scales of some groups, and the factors that their elements are multiplied by.
+struct GroupFactors {
+  HWY_ALIGN float scales[kScaleBatch];
+  HWY_ALIGN float inverses[kScaleBatch];  // 0 where all codes are 0
+};
+
+// From the largest absolute values, as bits.
+HWY_INLINE void FactorsOf(const uint32_t* largest, GroupFactors* factors) {
+  const Df d;
+  const hn::RebindToUnsigned<Df> du;
+  const Vf limit = hn::Set(d, 127.0f);
+#pragma GCC unroll 4
+  for (int g = 0; g < kScaleBatch; g += kLanes) {
+    const auto bits = hn::Load(du, largest + g);
+    const Vf amax = hn::BitCast(d, bits);
+    const auto finite = hn::Lt(hn::BitCast(Di(), bits), hn::Set(Di(), 0x7f800000));
+    const auto usual = hn::And(hn::RebindMask(d, finite), hn::Ge(amax, hn::Set(d, 0x1p-100f)));
+    const Vf other = hn::IfThenElse(hn::RebindMask(d, finite), hn::Zero(d),
+                                    hn::Set(d, std::numeric_limits<float>::quiet_NaN()));
+    hn::Store(hn::IfThenElse(usual, hn::Div(amax, limit), other), d, factors->scales + g);
+    hn::Store(hn::IfThenElseZero(usual, hn::Div(limit, amax)), d, factors->inverses + g);
+  }
+}
+
 // Stores the codes of one half (16 elements) and returns their sum.
 HWY_INLINE int32_t QuantizeHalf(const float* x, float inverse, int8_t* codes) {
   const Di di;
@@ -48,26 +75,18 @@ HWY_INLINE int32_t QuantizeHalf(const float* x, float inverse, int8_t* codes) {
   return hn::GetLane(hn::SumOfLanes(di, sum));
 }
 
-HWY_INLINE void QuantizeGroup(const float* x, int64_t group, int8_t* codes,
-                              const QuantizedRows& out) {
-  const uint32_t largest = LargestBits(x, quant::kGroupInputs);
-  float amax;
-  std::memcpy(&amax, &largest, 4);
-  const bool finite = largest < 0x7f800000u;
-  if (!finite || amax < 0x1p-100f) {
+HWY_INLINE void QuantizeGroup(const float* x, float scale, float inverse, int64_t group,
+                              int8_t* codes, const QuantizedRows& out) {
+  out.scales[group] = scale;
+  if (inverse == 0.0f) {
     std::memset(codes, 0, static_cast<size_t>(quant::kGroupInputs));
-    const float scale = finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
-    out.scales[group] = scale;
     out.scaled_sums[group] = scale;
     out.half_sums[2 * group] = 0;
     out.half_sums[2 * group + 1] = 0;
     return;
   }
-  const float scale = amax / 127.0f;
-  const float inverse = 127.0f / amax;
   const int32_t low = QuantizeHalf(x, inverse, codes);
   const int32_t high = QuantizeHalf(x + 16, inverse, codes + 16);
-  out.scales[group] = scale;
   out.scaled_sums[group] = scale * static_cast<float>(low + high);
   out.half_sums[2 * group] = static_cast<int16_t>(low);
   out.half_sums[2 * group + 1] = static_cast<int16_t>(high);
@@ -76,9 +95,20 @@ HWY_INLINE void QuantizeGroup(const float* x, int64_t group, int8_t* codes,
 void QuantizeRow(const float* x, int64_t begin, int64_t end, int64_t row,
                  const QuantizedRows& out) {
   const int64_t groups = out.num_inputs / quant::kGroupInputs;
-  for (int64_t g = begin / quant::kGroupInputs; g < end / quant::kGroupInputs; ++g) {
-    const int64_t first = g * quant::kGroupInputs;
-    QuantizeGroup(x + first, row * groups + g, out.codes + row * out.num_inputs + first, out);
+  const int64_t last = end / quant::kGroupInputs;
+  for (int64_t first = begin / quant::kGroupInputs; first < last; first += kScaleBatch) {
+    const int64_t count = HWY_MIN(last - first, int64_t{kScaleBatch});
+    HWY_ALIGN uint32_t largest[kScaleBatch] = {};
+    for (int64_t g = 0; g < count; ++g) {
+      largest[g] = LargestBits(x + (first + g) * quant::kGroupInputs, quant::kGroupInputs);
+    }
+    GroupFactors factors;
+    FactorsOf(largest, &factors);
+    for (int64_t g = 0; g < count; ++g) {
+      const int64_t at = (first + g) * quant::kGroupInputs;
+      QuantizeGroup(x + at, factors.scales[g], factors.inverses[g], row * groups + first + g,
+                    out.codes + row * out.num_inputs + at, out);
+    }
   }
 }
 
