@@ -1,7 +1,7 @@
 #pragma once
 
-// Purpose:    how cost grows with what a cache is made to bear: tokens in a sequence, sequences in a
-//             step, requests that wait, blocks in the pool; as `octavo bench growth` prints.
+// Purpose:    how cost grows with what a cache is made to bear: tokens in a sequence, sequences in
+//             a step, requests that wait, blocks in the pool; as `octavo bench growth` prints.
 // Ownership:  borrows the engine.
 // Threading:  one thread drives the engine.
 // Invariants: prompts are made by a fixed generator, and end-of-text is ignored, so that every run

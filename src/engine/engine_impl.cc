@@ -166,11 +166,10 @@ Status EngineImpl::Load(const EngineOptions& options, const kernels::KernelTable
 
   const Result<int64_t> weight_bytes = model::ModelWeights::PlannedBytes(file_, config_);
   if (!weight_bytes.ok()) return weight_bytes.status();
-  const Result<EnginePlan> plan =
-      PlanMemory({config_, *weight_bytes, tokenizer_->memory_bytes(),
-                  base::ReadMachineMemory().limit_bytes(), max_rows_, num_threads,
-                  ProductsOf(options.model.compute)},
-                 options.model, options.cache);
+  const Result<EnginePlan> plan = PlanMemory(
+      {config_, *weight_bytes, tokenizer_->memory_bytes(), base::ReadMachineMemory().limit_bytes(),
+       max_rows_, num_threads, ProductsOf(options.model.compute)},
+      options.model, options.cache);
   if (!plan.ok()) return plan.status();
   plan_ = *plan;
   for (size_t tag = 0; tag < kNumMemoryTags; ++tag) {

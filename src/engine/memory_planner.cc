@@ -34,8 +34,8 @@ MemoryUsage FixedUsage(const PlanInputs& inputs, int32_t max_model_len) {
   usage[MemoryTag::kWeights] = inputs.weight_bytes;
   usage[MemoryTag::kTokenizer] = inputs.tokenizer_bytes;
   usage[MemoryTag::kActivations] = model::Workspace::PlannedBytes(
-      inputs.config, {inputs.max_rows, inputs.max_rows, max_model_len, inputs.num_threads,
-                      inputs.products});
+      inputs.config,
+      {inputs.max_rows, inputs.max_rows, max_model_len, inputs.num_threads, inputs.products});
   usage[MemoryTag::kScratch] =
       int64_t{kMaxLogitsRows} * inputs.config.vocab_size * static_cast<int64_t>(sizeof(float));
   return usage;

@@ -3,8 +3,8 @@
 // Purpose:    y[num_rows, num_outputs] = x[num_rows, num_inputs] * W^T for weights in their packed
 //             form.
 // Threading:  pure; callers split the outputs by panels among threads.
-// Invariants: arithmetic.md A2 (float32), A4 (int8) and A4b (int16); an element of y depends on its row of x and
-//             its row of W only.
+// Invariants: arithmetic.md A2 (float32), A4 (int8) and A4b (int16); an element of y depends on its
+//             row of x and its row of W only.
 
 #include <cstddef>
 #include <cstdint>

@@ -130,8 +130,7 @@ LinearInput ForwardStep::Quantise(int thread, const RowBuffer& source, int64_t w
       source.Row(rows.begin), source.stride,
       is_one ? workspace_.thread_scratch(thread).quantized.WithWidth(width) : shared};
   if (!QuantisesInput(width)) return input;
-  const RowRange share =
-      is_one ? RowRange{0, 1} : ShareOf(rows.count(), 1, thread, num_threads_);
+  const RowRange share = is_one ? RowRange{0, 1} : ShareOf(rows.count(), 1, thread, num_threads_);
   for (int64_t row = share.begin; row < share.end; ++row) {
     model_.QuantiseRow(source.Row(rows.begin + row), width, row, input.quantized);
   }
@@ -218,8 +217,8 @@ void ForwardStep::FeedForwardBlock(int thread, int32_t layer, RowRange rows) {
 // down product. A scale per group lets a thread quantise its own columns; one per row does not.
 LinearInput ForwardStep::Activate(int thread, const LayerWeights& weights, RowRange rows) {
   const RowRange columns = ColumnShare(weights.gate, thread, num_threads_);
-  const bool by_columns = model_.options_.products == kernels::Products::kInt8 &&
-                          weights.down.matrix.is_quantized();
+  const bool by_columns =
+      model_.options_.products == kernels::Products::kInt8 && weights.down.matrix.is_quantized();
   const QuantizedInput shared = workspace_.Inner(config_.ffn_dim);
   for (int64_t row = rows.begin; columns.count() > 0 && row < rows.end; ++row) {
     float* gate = workspace_.gate.Row(row);

@@ -40,8 +40,8 @@ class Workspace::Carver {
       input.int8 = {Take<int8_t>(rows * width), Take<float>(rows * width / 32),
                     Take<float>(rows * width / 32), Take<int16_t>(rows * width / 16), width};
     } else if (products == kernels::Products::kInt16) {
-      input.int16 = {Take<int16_t>(rows * width), Take<float>(rows),
-                     Take<float>(rows * width / 16), width};
+      input.int16 = {Take<int16_t>(rows * width), Take<float>(rows), Take<float>(rows * width / 16),
+                     width};
     }
     return input;
   }
@@ -76,8 +76,7 @@ void Workspace::Carve(Carver& carver, const ModelConfig& config) {
 
   const int64_t input_width = RoundUp(std::max(config.hidden_dim, config.query_dim()), 32);
   const int64_t inner_width = RoundUp(config.ffn_dim, 32);
-  input_ =
-      carver.Quantized(shape_.products, std::max(rows, shape_.max_output_rows), input_width);
+  input_ = carver.Quantized(shape_.products, std::max(rows, shape_.max_output_rows), input_width);
   inner_ = carver.Quantized(shape_.products, rows, inner_width);
 
   const int64_t partial = kernels::PartialFloats(config.head_dim);

@@ -102,8 +102,7 @@ class TinyModelTest : public ::testing::TestWithParam<std::string> {
     EXPECT_EQ(model.config().vocab_size, static_cast<int32_t>(golden.vocab_size));
     const Distance distance = DistanceTo(golden, model);
     std::printf("%-28s %-7s mean KL %.3g, largest log-probability difference %.3g\n",
-                GetParam().c_str(), NameOf(products), distance.mean_kl,
-                distance.max_difference);
+                GetParam().c_str(), NameOf(products), distance.mean_kl, distance.max_difference);
     return distance;
   }
 };

@@ -47,19 +47,25 @@ class RoundedInputs:
 
 
 @torch.no_grad()
-def distance(model, rounded, windows, precision):
-    """Mean KL in nats, and the share of positions whose most likely token is the same."""
-    total, same, count = 0.0, 0, 0
+def distances(model, rounded, windows):
+    """Of each precision: mean KL in nats, and the share of positions with the same top token."""
+    kl = dict.fromkeys(PRECISIONS, 0.0)
+    same = dict.fromkeys(PRECISIONS, 0.0)
+    num_positions = sum(map(len, windows))
+
+    def logprobs(ids, precision):
+        rounded.precision = precision
+        return torch.log_softmax(model(torch.tensor([ids])).logits[0], dim=-1)
+
     for ids in windows:
-        rows = []
-        for rounded.precision in (None, precision):
-            logits = model(torch.tensor([ids])).logits[0].double()
-            rows.append(torch.log_softmax(logits, dim=-1))
-        exact, quantised = rows
-        total += (exact.exp() * (exact - quantised)).sum(dim=-1).sum().item()
-        same += (exact.argmax(dim=-1) == quantised.argmax(dim=-1)).sum().item()
-        count += len(ids)
-    return total / count, same / count
+        exact = logprobs(ids, None)
+        for precision in PRECISIONS:
+            quantised = logprobs(ids, precision)
+            terms = exact.exp() * (exact - quantised)
+            kl[precision] += terms.sum(dtype=torch.float64).item() / num_positions
+            hits = (exact.argmax(dim=-1) == quantised.argmax(dim=-1)).sum().item()
+            same[precision] += hits / num_positions
+    return {precision: (kl[precision], same[precision]) for precision in PRECISIONS}
 
 
 def main():
@@ -85,10 +91,8 @@ def main():
         if sequence.kind == parity_format.KIND_WIKITEXT
     ][: args.windows]
     print(f"{sum(map(len, windows))} positions\nbits  group      mean KL  same top")
-    for precision in PRECISIONS:
-        kl, same = distance(model, rounded, windows, precision)
-        bits, group = precision
-        print(f"{bits:4}  {group or 'row':>5}  {kl:11.3g}  {100 * same:6.2f} %", flush=True)
+    for (bits, group), (kl, same) in distances(model, rounded, windows).items():
+        print(f"{bits:4}  {group or 'row':>5}  {kl:11.3g}  {100 * same:6.2f} %")
 
 
 if __name__ == "__main__":
