@@ -20,94 +20,128 @@ HWY_BEFORE_NAMESPACE();
 namespace octavo::kernels {
 namespace HWY_NAMESPACE {
 
-// The bits of the largest absolute value of `count` elements (a multiple of 32); as integers, so
-// that a NaN is the largest.
-HWY_INLINE uint32_t LargestBits(const float* x, int64_t count) {
-  const Di di;
-  const Vi absolute = hn::Set(di, 0x7fffffff);
-  Vi largest = hn::Zero(di);
+// Groups that are quantised together: their reductions share steps.
+inline constexpr int kGroupBatch = 4;
+using D4 = hn::CappedTag<int32_t, kGroupBatch>;
+using Df4 = hn::RebindToFloat<D4>;
+
+// out[i] = the lanes of v[i], joined by `op`.
+template <class Op>
+HWY_INLINE void ReduceEach(const Vi (&v)[kGroupBatch], const Op& op, int32_t* out) {
+  const Di d;
+  const hn::Repartition<int64_t, Di> d64;
+  const Vi first = op(hn::InterleaveLower(d, v[0], v[1]), hn::InterleaveUpper(d, v[0], v[1]));
+  const Vi second = op(hn::InterleaveLower(d, v[2], v[3]), hn::InterleaveUpper(d, v[2], v[3]));
+  const auto low = hn::BitCast(d64, first);
+  const auto high = hn::BitCast(d64, second);
+  const Vi joined = op(hn::BitCast(d, hn::InterleaveLower(d64, low, high)),
+                       hn::BitCast(d, hn::InterleaveUpper(d64, low, high)));
+  HWY_ALIGN int32_t blocks[kLanes];
+  hn::Store(joined, d, blocks);
+  auto result = hn::Load(D4(), blocks);
+#pragma GCC unroll 4
+  for (int i = kGroupBatch; i < kLanes; i += kGroupBatch) {
+    result = op(result, hn::Load(D4(), blocks + i));
+  }
+  hn::Store(result, D4(), out);
+}
+
+// Lane by lane, the largest absolute value of some elements as bits: as integers, so that a NaN is
+// the largest.
+HWY_INLINE Vi LargestLanes(const float* x, int64_t count) {
+  const Vi absolute = hn::Set(Di(), 0x7fffffff);
+  Vi largest = hn::Zero(Di());
 #pragma GCC unroll 8
   for (int64_t k = 0; k < count; k += kLanes) {
-    largest = hn::Max(largest, hn::And(hn::BitCast(di, hn::LoadU(Df(), x + k)), absolute));
+    largest = hn::Max(largest, hn::And(hn::BitCast(Di(), hn::LoadU(Df(), x + k)), absolute));
   }
-  return static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(di, largest)));
+  return largest;
 }
 
-// Groups whose scales are computed together.
-inline constexpr int kScaleBatch = 16;
-
-// Scales of some groups, and the factors that their elements are multiplied by.
-struct GroupFactors {
-  HWY_ALIGN float scales[kScaleBatch];
-  HWY_ALIGN float inverses[kScaleBatch];  // 0 where all codes are 0
-};
-
-// From the largest absolute values, as bits.
-HWY_INLINE void FactorsOf(const uint32_t* largest, GroupFactors* factors) {
-  const Df d;
-  const hn::RebindToUnsigned<Df> du;
-  const Vf limit = hn::Set(d, 127.0f);
-#pragma GCC unroll 4
-  for (int g = 0; g < kScaleBatch; g += kLanes) {
-    const auto bits = hn::Load(du, largest + g);
-    const Vf amax = hn::BitCast(d, bits);
-    const auto finite = hn::Lt(hn::BitCast(Di(), bits), hn::Set(Di(), 0x7f800000));
-    const auto usual = hn::And(hn::RebindMask(d, finite), hn::Ge(amax, hn::Set(d, 0x1p-100f)));
-    const Vf other = hn::IfThenElse(hn::RebindMask(d, finite), hn::Zero(d),
-                                    hn::Set(d, std::numeric_limits<float>::quiet_NaN()));
-    hn::Store(hn::IfThenElse(usual, hn::Div(amax, limit), other), d, factors->scales + g);
-    hn::Store(hn::IfThenElseZero(usual, hn::Div(limit, amax)), d, factors->inverses + g);
-  }
-}
-
-// Stores the codes of one half (16 elements) and returns their sum.
-HWY_INLINE int32_t QuantizeHalf(const float* x, float inverse, int8_t* codes) {
-  const Di di;
+// Stores the codes of one half (16 elements) and returns their sum, lane by lane.
+HWY_INLINE Vi QuantizeHalf(const float* x, float inverse, int8_t* codes) {
   const hn::Rebind<int8_t, Di> d8;
   const Vf factor = hn::Set(Df(), inverse);
-  Vi sum = hn::Zero(di);
+  Vi sum = hn::Zero(Di());
 #pragma GCC unroll 4
   for (int k = 0; k < 16; k += kLanes) {
     const Vi code = hn::NearestInt(hn::Mul(hn::LoadU(Df(), x + k), factor));
     hn::StoreU(hn::DemoteTo(d8, code), d8, codes + k);
     sum = hn::Add(sum, code);
   }
-  return hn::GetLane(hn::SumOfLanes(di, sum));
+  return sum;
 }
 
-HWY_INLINE void QuantizeGroup(const float* x, float scale, float inverse, int64_t group,
-                              int8_t* codes, const QuantizedRows& out) {
-  out.scales[group] = scale;
-  if (inverse == 0.0f) {
-    std::memset(codes, 0, static_cast<size_t>(quant::kGroupInputs));
-    out.scaled_sums[group] = scale;
-    out.half_sums[2 * group] = 0;
-    out.half_sums[2 * group + 1] = 0;
-    return;
+// What A3 gives for each of some groups.
+struct GroupBatch {
+  HWY_ALIGN int32_t largest[kGroupBatch];  // bits of the largest absolute values
+  HWY_ALIGN float scales[kGroupBatch];
+  HWY_ALIGN float inverses[kGroupBatch];  // 0 where all codes are 0
+  HWY_ALIGN int32_t sums[2][kGroupBatch];
+  HWY_ALIGN float scaled_sums[kGroupBatch];
+};
+
+HWY_INLINE void ScalesOf(GroupBatch* batch) {
+  const Df4 d;
+  const auto limit = hn::Set(d, 127.0f);
+  const auto bits = hn::Load(D4(), batch->largest);
+  const auto amax = hn::BitCast(d, bits);
+  const auto finite = hn::RebindMask(d, hn::Lt(bits, hn::Set(D4(), 0x7f800000)));
+  const auto usual = hn::And(finite, hn::Ge(amax, hn::Set(d, 0x1p-100f)));
+  const auto nan = hn::Set(d, std::numeric_limits<float>::quiet_NaN());
+  const auto other = hn::IfThenElse(finite, hn::Zero(d), nan);
+  hn::Store(hn::IfThenElse(usual, hn::Div(amax, limit), other), d, batch->scales);
+  hn::Store(hn::IfThenElseZero(usual, hn::Div(limit, amax)), d, batch->inverses);
+}
+
+// The codes and sums of `count` groups from x on.
+HWY_INLINE void CodesOf(const float* x, int count, int8_t* codes, GroupBatch* batch) {
+  Vi low[kGroupBatch];
+  Vi high[kGroupBatch];
+#pragma GCC unroll 4
+  for (int g = 0; g < kGroupBatch; ++g) {
+    low[g] = high[g] = hn::Zero(Di());
+    if (g >= count) continue;
+    int8_t* const to = codes + g * quant::kGroupInputs;
+    if (batch->inverses[g] == 0.0f) {
+      std::memset(to, 0, static_cast<size_t>(quant::kGroupInputs));
+      continue;
+    }
+    const float* const from = x + g * quant::kGroupInputs;
+    low[g] = QuantizeHalf(from, batch->inverses[g], to);
+    high[g] = QuantizeHalf(from + 16, batch->inverses[g], to + 16);
   }
-  const int32_t low = QuantizeHalf(x, inverse, codes);
-  const int32_t high = QuantizeHalf(x + 16, inverse, codes + 16);
-  out.scaled_sums[group] = scale * static_cast<float>(low + high);
-  out.half_sums[2 * group] = static_cast<int16_t>(low);
-  out.half_sums[2 * group + 1] = static_cast<int16_t>(high);
+  const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
+  ReduceEach(low, add, batch->sums[0]);
+  ReduceEach(high, add, batch->sums[1]);
+  const auto sum = hn::Add(hn::Load(D4(), batch->sums[0]), hn::Load(D4(), batch->sums[1]));
+  hn::Store(hn::Mul(hn::Load(Df4(), batch->scales), hn::ConvertTo(Df4(), sum)), Df4(),
+            batch->scaled_sums);
 }
 
 void QuantizeRow(const float* x, int64_t begin, int64_t end, int64_t row,
                  const QuantizedRows& out) {
-  const int64_t groups = out.num_inputs / quant::kGroupInputs;
-  const int64_t last = end / quant::kGroupInputs;
-  for (int64_t first = begin / quant::kGroupInputs; first < last; first += kScaleBatch) {
-    const int64_t count = HWY_MIN(last - first, int64_t{kScaleBatch});
-    HWY_ALIGN uint32_t largest[kScaleBatch] = {};
-    for (int64_t g = 0; g < count; ++g) {
-      largest[g] = LargestBits(x + (first + g) * quant::kGroupInputs, quant::kGroupInputs);
+  const int64_t first_group = row * (out.num_inputs / quant::kGroupInputs);
+  for (int64_t at = begin; at < end; at += kGroupBatch * quant::kGroupInputs) {
+    const int count = static_cast<int>(HWY_MIN((end - at) / quant::kGroupInputs, kGroupBatch));
+    GroupBatch batch;
+    Vi largest[kGroupBatch];
+#pragma GCC unroll 4
+    for (int g = 0; g < kGroupBatch; ++g) {
+      largest[g] = g < count ? LargestLanes(x + at + g * quant::kGroupInputs, quant::kGroupInputs)
+                             : hn::Zero(Di());
     }
-    GroupFactors factors;
-    FactorsOf(largest, &factors);
-    for (int64_t g = 0; g < count; ++g) {
-      const int64_t at = (first + g) * quant::kGroupInputs;
-      QuantizeGroup(x + at, factors.scales[g], factors.inverses[g], row * groups + first + g,
-                    out.codes + row * out.num_inputs + at, out);
+    ReduceEach(
+        largest, [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); }, batch.largest);
+    ScalesOf(&batch);
+    CodesOf(x + at, count, out.codes + row * out.num_inputs + at, &batch);
+    for (int g = 0; g < count; ++g) {
+      const int64_t group = first_group + at / quant::kGroupInputs + g;
+      out.scales[group] = batch.scales[g];
+      // A NaN where the scale is one: the sum is 0.
+      out.scaled_sums[group] = batch.scaled_sums[g];
+      out.half_sums[2 * group] = static_cast<int16_t>(batch.sums[0][g]);
+      out.half_sums[2 * group + 1] = static_cast<int16_t>(batch.sums[1][g]);
     }
   }
 }
@@ -129,7 +163,8 @@ HWY_INLINE int32_t QuantizeHalf16(const float* x, float inverse, int16_t* codes)
 }
 
 void QuantizeRow16(const float* x, int64_t row, const QuantizedRows16& out) {
-  const uint32_t largest = LargestBits(x, out.num_inputs);
+  const auto largest =
+      static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(Di(), LargestLanes(x, out.num_inputs))));
   int16_t* codes = out.codes + row * out.num_inputs;
   float* sums = out.half_sums + row * (out.num_inputs / 16);
   float amax;
