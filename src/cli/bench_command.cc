@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
 #include "cli/option_values.h"
+#include "cli/profile_flag.h"
 #include "cli/roofline_command.h"
 #include "cli/serving_command.h"
 #include "cli/streams.h"
@@ -30,6 +31,7 @@ constexpr char kLatencyExamples[] = R"(Examples:
   octavo bench latency --input-len 512 --output-len 128
   octavo bench latency --threads 1 --repeat 5 --json
 )";
+  octavo bench latency --profile latency.svg
 
 constexpr char kCacheExamples[] =
     R"(Without a cache 4096 tokens take minutes; shorter lengths are quicker.
@@ -48,20 +50,28 @@ class LatencyBench {
     AddNumber(app, "--repeat", options_.repeat, "Runs, of which the median is shown (default 3)");
     app.add_flag("--json", json_, "Print one JSON object");
     engine_flags_.AddTo(app);
+    profile_.AddTo(app);
     app.footer(kLatencyExamples);
   }
 
   Status Run() {
     Result<std::unique_ptr<Engine>> engine = engine_flags_.Load();
+    if (Status status = profile_.Start(engine_flags_); !status.ok()) return status;
     if (!engine.ok()) return engine.status();
-    const Result<bench::LatencyResult> result = bench::MeasureLatency(**engine, options_);
-    if (!result.ok()) return result.status();
-    return WriteStdout(json_ ? ToJson((*engine)->model_info(), *result)
-                             : ToText((*engine)->model_info(), *result));
+    profile_.NoteEngine((*engine)->model_info());
+    const Status ended = Measure(**engine);
+    engine->reset();
+    return profile_.Finish(ended, "octavo bench latency");
   }
 
  private:
   static boost::json::object RunJson(const bench::LatencyRun& run) {
+  Status Measure(Engine& engine) const {
+    const Result<bench::LatencyResult> result = bench::MeasureLatency(engine, options_);
+    if (!result.ok()) return result.status();
+    return WriteStdout(json_ ? ToJson(engine.model_info(), *result)
+                             : ToText(engine.model_info(), *result));
+  }
     return {{"prefill_tokens_per_s", run.prefill_tokens_per_s},
             {"ttft_s", run.ttft_s},
             {"decode_tokens_per_s", run.decode_tokens_per_s}};
@@ -90,6 +100,7 @@ class LatencyBench {
   bench::LatencyOptions options_;
   EngineFlags engine_flags_;
   bool json_ = false;
+  ProfileFlag profile_;
 };
 
 // Generation with and without a KV cache, and memory with and without blocks.

@@ -205,6 +205,8 @@ Status EngineImpl::AllocateBuffers() {
   const int64_t logits_bytes = plan_.memory.planned[MemoryTag::kScratch];
   logits_ = base::AlignedBuffer::Allocate(static_cast<size_t>(logits_bytes));
   if (!logits_) {
+  model_options.profiler = options.profiler;
+  if (options.profiler != nullptr) options.profiler->Attach(num_threads);
     return Status::ResourceExhausted(
         fmt::format("cannot allocate {} bytes for the logits", logits_bytes));
   }
@@ -282,6 +284,7 @@ void EngineImpl::StartCore(const EngineOptions& options) {
   core_ = std::make_unique<EngineCore>(core, context, *executor_);
   loop_ = std::make_unique<EngineLoop>(*core_);
 }
+  core.profiler = options.profiler;
 
 Result<std::shared_ptr<const structured::CompiledGrammar>> EngineImpl::CompileGrammar(
     const Request& request) {
@@ -295,6 +298,7 @@ Result<std::shared_ptr<const structured::CompiledGrammar>> EngineImpl::CompileGr
   structured::GrammarMatcher matcher(*grammar);
   structured::TokenBitmask mask(config_.vocab_size);
   const bool may_begin =
+  context.profiler = options.profiler;
       matcher.FillMask(&mask) &&
       std::ranges::any_of(params.allowed_token_ids, [&](TokenId id) { return mask.allows(id); });
   if (may_begin) return grammar;

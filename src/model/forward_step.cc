@@ -42,7 +42,6 @@ ForwardStep::ForwardStep(Model& model, const ForwardBatch& batch, kvstore::KvSto
       kernels_(*model.options_.kernels),
       config_(model.config_),
       workspace_(model.workspace_),
-      pool_(model.pool_),
       num_threads_(model.pool_.num_threads()),
       num_rows_(static_cast<int64_t>(batch.tokens.size())),
       quantise_(model.options_.int8_products && model.weights_->has_quantized_matrix()) {}
@@ -57,19 +56,23 @@ bool ForwardStep::QuantisesInput(int64_t width) const {
 }
 
 void ForwardStep::Run(int thread) {
+  model_.MarkEntry(thread);
   Embed(thread);
-  pool_.Barrier();
+  model_.Meet(thread, ProfileZone::kEmbed);
   for (int32_t layer = 0; layer < config_.num_layers; ++layer) {
+    model_.MarkLayer(thread, layer);
     ProjectQueryKeyValue(thread, layer);
-    pool_.Barrier();
+    model_.Meet(thread, ProfileZone::kQueryKeyValue);
     RotateAndStore(thread, layer);
-    pool_.Barrier();
+    model_.Meet(thread, ProfileZone::kRotateStore);
     const RowRange rows = ActiveRows(layer);
     if (rows.count() == 0) break;
     AttentionBlock(thread, layer, rows);
     FeedForwardBlock(thread, layer, rows);
   }
+  model_.MarkLayer(thread, -1);
   NormaliseOutputs(thread);
+  model_.Mark(thread, ProfileZone::kOutputNorm);
 }
 
 RowRange ForwardStep::ActiveRows(int32_t layer) const {
@@ -112,6 +115,7 @@ LinearInput ForwardStep::Normalise(int thread, const float* weight, RowRange row
     input.quantized.num_inputs = width;
     if (QuantisesInput(width))
       kernels_.matmul.quantize_row(scratch.row, 0, width, 0, input.quantized);
+    model_.Mark(thread, ProfileZone::kNormQuantise);
     return input;
   }
   const RowRange share = ShareOf(rows.count(), 1, thread, num_threads_);
@@ -123,7 +127,7 @@ LinearInput ForwardStep::Normalise(int thread, const float* weight, RowRange row
                            config_.rms_norm_eps, normed);
     if (QuantisesInput(width)) kernels_.matmul.quantize_row(normed, 0, width, row, input.quantized);
   }
-  pool_.Barrier();
+  model_.Meet(thread, ProfileZone::kNormQuantise);
   return input;
 }
 
@@ -135,6 +139,7 @@ LinearInput ForwardStep::Quantise(int thread, const RowBuffer& source, int64_t w
     input.quantized.num_inputs = width;
     if (QuantisesInput(width))
       kernels_.matmul.quantize_row(input.rows, 0, width, 0, input.quantized);
+    model_.Mark(thread, ProfileZone::kNormQuantise);
     return input;
   }
   const LinearInput input{source.Row(rows.begin), source.stride, workspace_.QuantizedInput(width)};
@@ -143,7 +148,7 @@ LinearInput ForwardStep::Quantise(int thread, const RowBuffer& source, int64_t w
     for (int64_t row = share.begin; row < share.end; ++row) {
       kernels_.matmul.quantize_row(source.Row(rows.begin + row), 0, width, row, input.quantized);
     }
-    pool_.Barrier();
+    model_.Meet(thread, ProfileZone::kNormQuantise);
   }
   return input;
 }
@@ -211,11 +216,11 @@ void ForwardStep::RotateAndStore(int thread, int32_t layer) {
 void ForwardStep::AttentionBlock(int thread, int32_t layer, RowRange rows) {
   const LayerWeights& weights = model_.weights_->layer(layer);
   Attend(thread, layer);
-  pool_.Barrier();
+  model_.Meet(thread, ProfileZone::kAttention);
   const LinearInput input = Quantise(thread, workspace_.attended, config_.query_dim(), rows);
   Multiply(thread, weights.attention_output, input, rows, workspace_.projected);
   AddToResidual(thread, weights.attention_output, rows);
-  pool_.Barrier();
+  model_.Meet(thread, ProfileZone::kAttentionOutput);
 }
 
 void ForwardStep::FeedForwardBlock(int thread, int32_t layer, RowRange rows) {
@@ -223,6 +228,7 @@ void ForwardStep::FeedForwardBlock(int thread, int32_t layer, RowRange rows) {
   const LinearInput input = Normalise(thread, weights.feed_forward_norm, rows);
   Multiply(thread, weights.gate, input, rows, workspace_.gate);
   Multiply(thread, weights.up, input, rows, workspace_.up);
+  model_.Mark(thread, ProfileZone::kGateUp);
 
   const RowRange columns = ColumnShare(weights.gate, thread, num_threads_);
   const LinearInput inner{workspace_.gate.Row(rows.begin), workspace_.gate.stride,
@@ -236,10 +242,10 @@ void ForwardStep::FeedForwardBlock(int thread, int32_t layer, RowRange rows) {
                                    inner.quantized);
     }
   }
-  pool_.Barrier();
+  model_.Meet(thread, ProfileZone::kActivation);
   Multiply(thread, weights.down, inner, rows, workspace_.projected);
   AddToResidual(thread, weights.down, rows);
-  pool_.Barrier();
+  model_.Meet(thread, ProfileZone::kDown);
 }
 
 void ForwardStep::NormaliseOutputs(int thread) {
