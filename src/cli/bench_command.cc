@@ -16,6 +16,7 @@
 #include "cli/profile_flag.h"
 #include "cli/roofline_command.h"
 #include "cli/serving_command.h"
+#include "cli/startup_command.h"
 #include "cli/streams.h"
 
 namespace octavo::cli {
@@ -30,8 +31,8 @@ constexpr char kBenchExamples[] = R"(Examples:
 constexpr char kLatencyExamples[] = R"(Examples:
   octavo bench latency --input-len 512 --output-len 128
   octavo bench latency --threads 1 --repeat 5 --json
-)";
   octavo bench latency --profile latency.svg
+)";
 
 constexpr char kCacheExamples[] =
     R"(Without a cache 4096 tokens take minutes; shorter lengths are quicker.
@@ -49,14 +50,14 @@ class LatencyBench {
     AddNumber(app, "--output-len", options_.output_len, "Output tokens, at least 2 (default 128)");
     AddNumber(app, "--repeat", options_.repeat, "Runs, of which the median is shown (default 3)");
     app.add_flag("--json", json_, "Print one JSON object");
-    engine_flags_.AddTo(app);
     profile_.AddTo(app);
+    engine_flags_.AddTo(app);
     app.footer(kLatencyExamples);
   }
 
   Status Run() {
-    Result<std::unique_ptr<Engine>> engine = engine_flags_.Load();
     if (Status status = profile_.Start(engine_flags_); !status.ok()) return status;
+    Result<std::unique_ptr<Engine>> engine = engine_flags_.Load();
     if (!engine.ok()) return engine.status();
     profile_.NoteEngine((*engine)->model_info());
     const Status ended = Measure(**engine);
@@ -65,13 +66,13 @@ class LatencyBench {
   }
 
  private:
-  static boost::json::object RunJson(const bench::LatencyRun& run) {
   Status Measure(Engine& engine) const {
     const Result<bench::LatencyResult> result = bench::MeasureLatency(engine, options_);
     if (!result.ok()) return result.status();
     return WriteStdout(json_ ? ToJson(engine.model_info(), *result)
                              : ToText(engine.model_info(), *result));
   }
+  static boost::json::object RunJson(const bench::LatencyRun& run) {
     return {{"prefill_tokens_per_s", run.prefill_tokens_per_s},
             {"ttft_s", run.ttft_s},
             {"decode_tokens_per_s", run.decode_tokens_per_s}};
@@ -99,8 +100,8 @@ class LatencyBench {
 
   bench::LatencyOptions options_;
   EngineFlags engine_flags_;
-  bool json_ = false;
   ProfileFlag profile_;
+  bool json_ = false;
 };
 
 // Generation with and without a KV cache, and memory with and without blocks.
@@ -212,12 +213,15 @@ class BenchCommand : public Command {
             app.add_subcommand("roofline", "What this machine reads and multiplies at best")),
         kernels_app_(app.add_subcommand("kernels",
                                         "The matrix products, as shares of the machine's bounds")),
+        startup_app_(app.add_subcommand(
+            "startup", "From the start of the process until it can serve; peak memory")),
         latency_(*latency_app_),
         cache_(*cache_app_),
         batching_(*batching_app_),
         serving_(*serving_app_),
         roofline_(*roofline_app_),
-        kernels_(*kernels_app_) {
+        kernels_(*kernels_app_),
+        startup_(*startup_app_) {
     app.require_subcommand(1);
     app.footer(kBenchExamples);
   }
@@ -227,6 +231,7 @@ class BenchCommand : public Command {
     if (serving_app_->parsed()) return serving_.Run();
     if (roofline_app_->parsed()) return roofline_.Run();
     if (kernels_app_->parsed()) return kernels_.Run();
+    if (startup_app_->parsed()) return startup_.Run();
     return cache_app_->parsed() ? cache_.Run() : batching_.Run();
   }
 
@@ -237,12 +242,14 @@ class BenchCommand : public Command {
   CLI::App* serving_app_;
   CLI::App* roofline_app_;
   CLI::App* kernels_app_;
+  CLI::App* startup_app_;
   LatencyBench latency_;
   CacheBench cache_;
   BatchingBench batching_;
   ServingBench serving_;
   RooflineBench roofline_;
   KernelsBench kernels_;
+  StartupBench startup_;
 };
 
 }  // namespace
