@@ -38,6 +38,14 @@ struct TokenizeOptions {
   bool parse_special = false;  // text that spells a special token becomes that token
 };
 
+// Where the time of Engine::Create went, in seconds.
+struct LoadTiming {
+  double open_s = 0;     // the file mapped, its metadata and the place of its tensors checked
+  double text_s = 0;     // configuration, tokenizer and chat template
+  double weights_s = 0;  // read and packed
+  double rest_s = 0;     // memory planned, block pool, threads, buffers
+};
+
 struct ModelInfo {
   std::string name;          // general.name, or the file's name
   std::string architecture;  // "llama"
@@ -49,6 +57,8 @@ struct ModelInfo {
   std::string simd;            // the kernels in use: "reference", "avx2", "avx512" or "neon"
   int32_t threads = 0;
   double load_s = 0;
+  LoadTiming load;         // adds up to load_s
+  int64_t file_bytes = 0;  // of the model's file, of all shards
 };
 
 // Called for each piece of a stream; returning false stops the request with finish_reason "abort".

@@ -13,6 +13,8 @@
 
 namespace octavo {
 
+class Profiler;
+
 // How the products of activations with quantised weights are formed. This chooses WHAT is computed.
 enum class ComputeType {
   kInt8,     // activations of 8 bits, one scale for each 32 (default)
@@ -95,6 +97,9 @@ struct EngineOptions {
   // Called on the creating thread while the model loads, with a share in [0, 1] that never falls.
   // May be empty.
   std::function<void(double share)> on_load_progress;
+  // Records where the time of the steps goes (octavo/profiler.h); null: nothing is recorded. It
+  // must outlive the engine, and serves one engine at a time.
+  Profiler* profiler = nullptr;
 };
 
 }  // namespace octavo

@@ -153,17 +153,22 @@ std::optional<int64_t> AddressSpaceLimit(const SystemPaths& paths) {
   return std::nullopt;
 }
 
+// A line of /proc/self/status: "VmSize:   524288 kB".
+std::optional<int64_t> ReadStatusBytes(const SystemPaths& paths, std::string_view field) {
+  std::ifstream file(paths.proc + "/self/status");
+  for (std::string line; std::getline(file, line);) {
+    if (const auto bytes = ParseMeminfoLine(line, field)) return bytes;
+  }
+  return std::nullopt;
+}
+
 std::optional<int64_t> AddressSpaceLeft(const SystemPaths& paths) {
   // A stack and an allocator's arena for each thread, and some more of both.
   constexpr int64_t kReserve = int64_t{256} << 20;
   constexpr int64_t kReservePerThread = int64_t{80} << 20;
   const std::optional<int64_t> limit = AddressSpaceLimit(paths);
   if (!limit) return std::nullopt;
-  int64_t mapped = 0;
-  std::ifstream file(paths.proc + "/self/status");
-  for (std::string line; std::getline(file, line);) {
-    if (const auto size = ParseMeminfoLine(line, "VmSize:")) mapped = *size;
-  }
+  const int64_t mapped = ReadStatusBytes(paths, "VmSize:").value_or(0);
   return std::max<int64_t>(*limit - mapped - kReserve - kReservePerThread * NumUsableProcessors(),
                            1);
 }
@@ -200,6 +205,10 @@ MachineMemory ReadMachineMemory(const SystemPaths& paths) {
   memory.cgroup_limit_bytes = CgroupMemoryLimit(paths);
   memory.address_space_bytes = AddressSpaceLeft(paths);
   return memory;
+}
+
+std::optional<int64_t> PeakResidentBytes(const SystemPaths& paths) {
+  return ReadStatusBytes(paths, "VmHWM:");
 }
 
 std::optional<int> CgroupProcessorQuota(const SystemPaths& paths) {

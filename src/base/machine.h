@@ -35,6 +35,9 @@ struct MachineMemory {
 
 MachineMemory ReadMachineMemory(const SystemPaths& paths = {});
 
+// The most RAM that this process has held so far (VmHWM); absent if the system does not tell.
+std::optional<int64_t> PeakResidentBytes(const SystemPaths& paths = {});
+
 // Processors' worth of time that the cgroup (v1 or v2) grants, rounded down, at least 1; absent if
 // it sets no quota.
 std::optional<int> CgroupProcessorQuota(const SystemPaths& paths = {});

@@ -40,6 +40,14 @@ TEST_F(MachineTest, ReadsRamInKibibytes) {
   EXPECT_EQ(memory.limit_bytes(), 16384 * 1024);
 }
 
+TEST_F(MachineTest, ThePeakOfTheResidentMemoryIsTheKernels) {
+  EXPECT_EQ(PeakResidentBytes(paths_), std::nullopt);
+
+  Write("proc/self/status", "Name:\toctavo\nVmPeak:\t 99 kB\nVmHWM:\t    2048 kB\n");
+
+  EXPECT_EQ(PeakResidentBytes(paths_), 2048 * 1024);
+}
+
 TEST_F(MachineTest, ALimitOnTheAddressSpaceLeavesWhatIsNotMappedOrReserved) {
   Write("proc/meminfo", "MemTotal:  4194304 kB\n");
   Write("proc/self/limits",

@@ -11,6 +11,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/check.h"
+
 namespace octavo::base {
 namespace {
 
@@ -71,6 +73,19 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() { Unmap(); }
+
+// Whole pages, those at the ends included: nobody can have written to this mapping, so that the
+// system finds what it drops in the file.
+void MappedFile::ReleasePages(std::span<const std::byte> part) const {
+  if (part.empty()) return;
+  OCTAVO_CHECK(
+      part.data() >= bytes_.data() && part.data() + part.size() <= bytes_.data() + bytes_.size(),
+      "a part of the file");
+  const auto page_bytes = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t end = reinterpret_cast<uintptr_t>(part.data()) + part.size();
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(part.data()) / page_bytes * page_bytes;
+  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // a hint
+}
 
 void MappedFile::Unmap() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());

@@ -29,6 +29,10 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
+  // `part` is done with for now: the RAM of its pages is given back, and reading them again brings
+  // them back. REQUIRES: `part` lies in bytes().
+  void ReleasePages(std::span<const std::byte> part) const;
+
  private:
   explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
   void Unmap();

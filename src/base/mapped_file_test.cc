@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -90,6 +92,45 @@ TEST_F(MappedFileTest, AFolderOrANamedPipeIsRefusedWithoutWaiting) {
     EXPECT_EQ(opened.status().message(), path + ": not a regular file");
     EXPECT_EQ(opened.status().code(), StatusCode::kDataLoss);  // a failure, not a usage error
   }
+}
+
+// What /proc/self/smaps says of the mapping that begins at `begin`, in bytes.
+int64_t ResidentBytesAt(const std::byte* begin) {
+  std::ostringstream address;
+  address << std::hex << reinterpret_cast<uintptr_t>(begin) << '-';
+  std::ifstream file("/proc/self/smaps");
+  bool is_at = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(address.str())) is_at = true;
+    if (is_at && line.starts_with("Rss:")) return std::stoll(line.substr(4)) * 1024;
+  }
+  return -1;
+}
+
+TEST_F(MappedFileTest, ReleasedPagesLeaveTheMemoryAndComeBackWhenTheyAreRead) {
+  std::string content(1 << 20, '\0');
+  for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 7 + i / 4096);
+  const Result<MappedFile> file = MappedFile::Open(Write("large", content));
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  const std::span<const std::byte> bytes = file->bytes();
+  const auto is_whole = [&] {
+    return std::memcmp(bytes.data(), content.data(), bytes.size()) == 0;
+  };
+  ASSERT_TRUE(is_whole());
+  ASSERT_EQ(ResidentBytesAt(bytes.data()), 1 << 20);
+
+  file->ReleasePages(bytes.subspan(5, (1 << 19) - 5));
+
+  EXPECT_EQ(ResidentBytesAt(bytes.data()), 1 << 19);
+  EXPECT_TRUE(is_whole());
+  EXPECT_EQ(ResidentBytesAt(bytes.data()), 1 << 20);
+}
+
+TEST_F(MappedFileTest, ReleasingNothingIsNothing) {
+  const Result<MappedFile> file = MappedFile::Open(Write("empty", ""));
+  ASSERT_TRUE(file.ok()) << file.status().message();
+
+  file->ReleasePages(file->bytes());
 }
 
 }  // namespace

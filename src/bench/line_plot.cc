@@ -8,6 +8,8 @@
 #include <limits>
 #include <string_view>
 
+#include "bench/svg_style.h"
+
 namespace octavo::bench {
 namespace {
 
@@ -25,74 +27,12 @@ constexpr double kCharacterWidth = 7.2;  // of a legend's text, about
 constexpr int kMostTicks = 6;
 constexpr size_t kNumColours = 6;
 
-// The colours of one scheme, as CSS. Without variables, which some viewers do not know.
-struct Scheme {
-  std::string_view paper;
-  std::string_view ink;
-  std::string_view faint;
-  std::string_view grid;
-  std::array<std::string_view, kNumColours> lines;
-};
-
-// Colours that people with the usual colour blindnesses tell apart (after Okabe and Ito), darker on
-// white and lighter on black. Markers differ as well.
-constexpr Scheme kLight = {"#ffffff",
-                           "#1f2328",
-                           "#59636e",
-                           "#d8dee4",
-                           {"#0063a8", "#c04a00", "#00795b", "#a33f7c", "#7a6200", "#3a3a9e"}};
-constexpr Scheme kDark = {"#0d1117",
-                          "#e6edf3",
-                          "#9198a1",
-                          "#30363d",
-                          {"#56b4e9", "#ff9a4d", "#3fd0a4", "#e58fc0", "#e8d44d", "#a5a5ff"}};
-
 constexpr std::string_view kShapes =
     "text{font:13px system-ui,sans-serif}\n"
     ".title{font-size:16px;font-weight:600}\n"
     ".grid,.axis{stroke-width:1}\n"
     ".line{fill:none;stroke-width:2.2;stroke-linejoin:round}\n"
     ".bound{fill:none;stroke-width:1.6;stroke-dasharray:6 4}\n";
-
-std::string ColourRules(const Scheme& scheme) {
-  std::string rules = fmt::format(
-      ".paper{{fill:{}}}text{{fill:{}}}.faint{{fill:{}}}.grid{{stroke:{}}}.axis,.bound{{stroke:{}}}"
-      "\n",
-      scheme.paper, scheme.ink, scheme.faint, scheme.grid, scheme.faint);
-  for (size_t i = 0; i < kNumColours; ++i) {
-    rules += fmt::format(".s{0}{{stroke:{1}}}.f{0}{{fill:{1}}}", i, scheme.lines[i]);
-  }
-  return rules + "\n";
-}
-
-std::string Style() {
-  return fmt::format("<style>\n{}{}@media(prefers-color-scheme:dark){{\n{}}}\n</style>\n", kShapes,
-                     ColourRules(kLight), ColourRules(kDark));
-}
-
-std::string Escaped(std::string_view text) {
-  std::string escaped;
-  for (const char byte : text) {
-    switch (byte) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        // XML has no way to write the other control characters.
-        escaped += static_cast<unsigned char>(byte) < 0x20 || byte == 0x7F ? ' ' : byte;
-    }
-  }
-  return escaped;
-}
 
 // 1536 -> "1.5 Ki", 1048576 -> "1 Mi".
 std::string BinaryNumber(double value) {
@@ -144,8 +84,8 @@ class Drawing {
     Add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" )"
         R"(height="{1}" role="img" aria-label="{2}">)"
         "\n",
-        kWidth, kHeight, Escaped(plot_.title));
-    svg_ += Style();
+        kWidth, kHeight, SvgEscaped(plot_.title));
+    svg_ += SvgStyle(kShapes, kNumColours);
     Add("<rect width=\"{}\" height=\"{}\" class=\"paper\"/>\n", kWidth, kHeight);
     Text(kLeft, 28, "title", "start", plot_.title);
     Text(kLeft, 49, "faint", "start", plot_.subtitle);
@@ -166,7 +106,7 @@ class Drawing {
             std::string_view text) {
     if (text.empty()) return;
     Add("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\" text-anchor=\"{}\">{}</text>\n", x, y,
-        css_class, anchor, Escaped(text));
+        css_class, anchor, SvgEscaped(text));
   }
 
   bool IsDrawn(double x, double y) const {
@@ -216,7 +156,7 @@ class Drawing {
         kRight, kBottom, kBottom);
     Text((kLeft + kRight) / 2, kHeight - 16, "", "middle", plot_.x_label);
     Add("<text transform=\"translate(18 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
-        (kTop + kBottom) / 2, Escaped(plot_.y_label));
+        (kTop + kBottom) / 2, SvgEscaped(plot_.y_label));
   }
 
   void DrawLegend() {

@@ -42,6 +42,7 @@ boost::json::object ToJson(const bench::BatchingResult& result) {
 
 BatchingBench::BatchingBench(CLI::App& app) {
   app.add_flag("--json", json_, "Print a JSON list");
+  profile_.AddTo(app);
   engine_flags_.AddTo(app);
   for (const char* option : {"--kv-cache", "--max-num-seqs"}) {  // the comparisons set them
     app.remove_option(app.get_option(option));
@@ -50,6 +51,7 @@ BatchingBench::BatchingBench(CLI::App& app) {
 }
 
 Status BatchingBench::Run() {
+  if (Status status = profile_.Start(engine_flags_); !status.ok()) return status;
   Result<EngineOptions> options = engine_flags_.Options();
   if (!options.ok()) return options.status();
   const int32_t max_model_len = options->model.max_model_len.value_or(kDefaultModelLen);
@@ -60,9 +62,13 @@ Status BatchingBench::Run() {
   }
   options->model.max_model_len = max_model_len;
   if (Status status = Probe(*options); !status.ok()) return status;
+  return profile_.Finish(RunParts(*options), "octavo bench batching");
+}
+
+Status BatchingBench::RunParts(const EngineOptions& options) {
   for (const auto part : {&BatchingBench::CompareBatching, &BatchingBench::ComparePaging,
                           &BatchingBench::ComparePrefixes, &BatchingBench::MeasureMemory}) {
-    if (Status status = (this->*part)(*options); !status.ok()) return status;
+    if (Status status = (this->*part)(options); !status.ok()) return status;
   }
   if (!json_) return Status::Ok();
   boost::json::array rows;
@@ -80,6 +86,7 @@ Status BatchingBench::Probe(const EngineOptions& options) {
   const Result<std::unique_ptr<Engine>> engine = Engine::Create(options);
   if (!engine.ok()) return engine.status();
   kv_bytes_per_token_ = (*engine)->memory_plan().kv_bytes_per_token;
+  profile_.NoteEngine((*engine)->model_info());
   return Status::Ok();
 }
 

@@ -13,6 +13,7 @@
 
 #include "bench/batching.h"
 #include "cli/engine_flags.h"
+#include "cli/profile_flag.h"
 #include "octavo/status.h"
 
 namespace octavo::cli {
@@ -29,6 +30,7 @@ class BatchingBench {
     bench::BatchingResult result;
   };
 
+  Status RunParts(const EngineOptions& options);
   Status Probe(const EngineOptions& options);
   Status Compare(const std::string& comparison, const bench::Workload& workload,
                  const std::string& name, const EngineOptions& options,
@@ -46,6 +48,7 @@ class BatchingBench {
   int64_t kv_bytes_per_token_ = 0;
   bool json_ = false;
   EngineFlags engine_flags_;
+  ProfileFlag profile_;
 };
 
 }  // namespace octavo::cli

@@ -14,8 +14,10 @@
 #include "cli/engine_flags.h"
 #include "cli/growth_command.h"
 #include "cli/option_values.h"
+#include "cli/profile_flag.h"
 #include "cli/roofline_command.h"
 #include "cli/serving_command.h"
+#include "cli/startup_command.h"
 #include "cli/streams.h"
 
 namespace octavo::cli {
@@ -30,6 +32,7 @@ constexpr char kBenchExamples[] = R"(Examples:
 constexpr char kLatencyExamples[] = R"(Examples:
   octavo bench latency --input-len 512 --output-len 128
   octavo bench latency --threads 1 --repeat 5 --json
+  octavo bench latency --profile latency.svg
 )";
 
 constexpr char kCacheExamples[] =
@@ -48,20 +51,28 @@ class LatencyBench {
     AddNumber(app, "--output-len", options_.output_len, "Output tokens, at least 2 (default 128)");
     AddNumber(app, "--repeat", options_.repeat, "Runs, of which the median is shown (default 3)");
     app.add_flag("--json", json_, "Print one JSON object");
+    profile_.AddTo(app);
     engine_flags_.AddTo(app);
     app.footer(kLatencyExamples);
   }
 
   Status Run() {
+    if (Status status = profile_.Start(engine_flags_); !status.ok()) return status;
     Result<std::unique_ptr<Engine>> engine = engine_flags_.Load();
     if (!engine.ok()) return engine.status();
-    const Result<bench::LatencyResult> result = bench::MeasureLatency(**engine, options_);
-    if (!result.ok()) return result.status();
-    return WriteStdout(json_ ? ToJson((*engine)->model_info(), *result)
-                             : ToText((*engine)->model_info(), *result));
+    profile_.NoteEngine((*engine)->model_info());
+    const Status ended = Measure(**engine);
+    engine->reset();
+    return profile_.Finish(ended, "octavo bench latency");
   }
 
  private:
+  Status Measure(Engine& engine) const {
+    const Result<bench::LatencyResult> result = bench::MeasureLatency(engine, options_);
+    if (!result.ok()) return result.status();
+    return WriteStdout(json_ ? ToJson(engine.model_info(), *result)
+                             : ToText(engine.model_info(), *result));
+  }
   static boost::json::object RunJson(const bench::LatencyRun& run) {
     return {{"prefill_tokens_per_s", run.prefill_tokens_per_s},
             {"ttft_s", run.ttft_s},
@@ -90,6 +101,7 @@ class LatencyBench {
 
   bench::LatencyOptions options_;
   EngineFlags engine_flags_;
+  ProfileFlag profile_;
   bool json_ = false;
 };
 
@@ -204,13 +216,16 @@ class BenchCommand : public Command {
             app.add_subcommand("roofline", "What this machine reads and multiplies at best")),
         kernels_app_(app.add_subcommand("kernels",
                                         "The matrix products, as shares of the machine's bounds")),
+        startup_app_(app.add_subcommand(
+            "startup", "From the start of the process until it can serve; peak memory")),
         latency_(*latency_app_),
         cache_(*cache_app_),
         batching_(*batching_app_),
         growth_(*growth_app_),
         serving_(*serving_app_),
         roofline_(*roofline_app_),
-        kernels_(*kernels_app_) {
+        kernels_(*kernels_app_),
+        startup_(*startup_app_) {
     app.require_subcommand(1);
     app.footer(kBenchExamples);
   }
@@ -221,6 +236,7 @@ class BenchCommand : public Command {
     if (serving_app_->parsed()) return serving_.Run();
     if (roofline_app_->parsed()) return roofline_.Run();
     if (kernels_app_->parsed()) return kernels_.Run();
+    if (startup_app_->parsed()) return startup_.Run();
     return cache_app_->parsed() ? cache_.Run() : batching_.Run();
   }
 
@@ -232,6 +248,7 @@ class BenchCommand : public Command {
   CLI::App* serving_app_;
   CLI::App* roofline_app_;
   CLI::App* kernels_app_;
+  CLI::App* startup_app_;
   LatencyBench latency_;
   CacheBench cache_;
   BatchingBench batching_;
@@ -239,6 +256,7 @@ class BenchCommand : public Command {
   ServingBench serving_;
   RooflineBench roofline_;
   KernelsBench kernels_;
+  StartupBench startup_;
 };
 
 }  // namespace

@@ -25,6 +25,9 @@ class EngineFlags {
   // Finds the model (-m, OCTAVO_MODEL, the fetched default) and loads it.
   Result<std::unique_ptr<Engine>> Load();
 
+  // Engines made from now on record into `profiler`, which must outlive them.
+  void RecordInto(Profiler* profiler) { options_.profiler = profiler; }
+
   // One line on stderr if memory, not --max-model-len, keeps the context shorter than the model's.
   // `program` begins the line: "octavo run".
   void NoteShortContext(std::string_view program, const Engine& engine) const;

@@ -12,6 +12,7 @@
 #include "cli/interrupt.h"
 #include "cli/option_values.h"
 #include "cli/output_json.h"
+#include "cli/profile_flag.h"
 #include "cli/prompt_flags.h"
 #include "cli/sampling_flags.h"
 #include "cli/statistics.h"
@@ -52,6 +53,7 @@ class RunCommand : public Command {
         "A beam's score is its log-probability / length ^ X, where the length counts prompt and "
         "output tokens (default 1)");
     sampling_.AddStructureTo(app);
+    profile_.AddTo(app);
     engine_flags_.AddTo(app);
     app.footer(kRunExamples);
   }
@@ -64,14 +66,18 @@ class RunCommand : public Command {
       return Status::InvalidArgument(
           "--chat-template is given, but without --chat nothing uses it");
     }
+    if (Status status = profile_.Start(engine_flags_); !status.ok()) return status;
     Result<std::unique_ptr<Engine>> engine = engine_flags_.Load();
     if (!engine.ok()) return engine.status();
+    profile_.NoteEngine((*engine)->model_info());
     engine_flags_.NoteShortContext("octavo run", **engine);
     Result<std::vector<TokenId>> tokens = prompt_.Tokens(**engine);
     if (!tokens.ok()) return tokens.status();
     request->prompt_token_ids = *std::move(tokens);
     NoteCutOutput(**engine, *request);
-    return Generate(**engine, *std::move(request));
+    const Status ended = Generate(**engine, *std::move(request));
+    engine->reset();
+    return profile_.Finish(ended, "octavo run");
   }
 
  private:
@@ -171,6 +177,7 @@ class RunCommand : public Command {
   PromptFlags prompt_;
   SamplingFlags sampling_{SamplingParams()};
   EngineFlags engine_flags_;
+  ProfileFlag profile_;
   std::optional<int32_t> logprobs_;
   std::optional<int32_t> prompt_logprobs_;
   std::optional<int32_t> beam_width_;

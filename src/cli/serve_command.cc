@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
+#include "cli/profile_flag.h"
 #include "cli/server_flags.h"
 #include "cli/streams.h"
 #include "server/server.h"
@@ -33,6 +34,7 @@ class ServeCommand : public Command {
  public:
   explicit ServeCommand(CLI::App& app) {
     server_flags_.AddTo(app);
+    profile_.AddTo(app);
     engine_flags_.AddTo(app);
     app.footer(kServeExamples);
   }
@@ -40,6 +42,7 @@ class ServeCommand : public Command {
   Status Run() override {
     const Result<server::ServerOptions> options = server_flags_.Options();
     if (!options.ok()) return options.status();
+    if (Status status = profile_.Start(engine_flags_); !status.ok()) return status;
     const Result<EngineOptions> engine_options = engine_flags_.Options();
     if (!engine_options.ok()) return engine_options.status();
     server::ServerLog log(std::make_shared<spdlog::sinks::stderr_sink_mt>(), options->reports);
@@ -48,12 +51,14 @@ class ServeCommand : public Command {
     if (!server.ok()) return server.status();
     log.Info(fmt::format("listening on {}:{}; loading {}", options->access.host, (*server)->port(),
                          engine_options->model.path));
-    return Serve(**server, *engine_options);
+    const Status ended = Serve(**server, *engine_options);
+    server->reset();
+    return profile_.Finish(ended, "octavo serve");
   }
 
  private:
   // The port answers while the model is loaded.
-  static Status Serve(server::Server& server, const EngineOptions& engine_options) {
+  Status Serve(server::Server& server, const EngineOptions& engine_options) {
     Status load_status;
     std::atomic<bool> is_loaded = false;
     std::thread loader([&] {
@@ -61,6 +66,7 @@ class ServeCommand : public Command {
       load_status = engine.status();
       is_loaded = true;
       if (engine.ok()) {
+        profile_.NoteEngine((*engine)->model_info());
         server.SetEngine(*std::move(engine));
       } else {
         server.BeginDrain();
@@ -75,6 +81,7 @@ class ServeCommand : public Command {
 
   ServerFlags server_flags_;
   EngineFlags engine_flags_;
+  ProfileFlag profile_;
 };
 
 }  // namespace

@@ -56,6 +56,7 @@ Completion::Completion(const CompletionContext& context, const SamplingParams& p
       reports_logprobs_(params.logprobs.has_value()),
       detokenize_(params.detokenize),
       row_ops_(context.row_ops),
+      profiler_(context.profiler),
       sampler_(params, MakeSamplerContext(context, seed, index)),
       stop_checker_(params, context.eos_token_ids,
                     MaxOutputTokens(params.max_tokens, context.max_model_len,
@@ -83,6 +84,7 @@ Completion::Step Completion::Advance(std::span<float> logits, int64_t position, 
       row_ops_->argmax_finite(logits.data(), static_cast<int64_t>(logits.size())) >= 0;
   const std::optional<TokenId> token =
       sampler_.Sample(logits, position, reports_logprobs_ ? &logprobs : nullptr, NextMask());
+  if (profiler_ != nullptr) profiler_->Mark(0, ProfileZone::kSample);
   if (!token) {
     const bool is_whole = structure_ && is_finite && structure_->matcher.IsCompleted();
     const FinishReason reason = is_whole ? FinishReason::kStop : FinishReason::kError;

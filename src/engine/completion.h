@@ -16,6 +16,7 @@
 
 #include "engine/sampling/sampler.h"
 #include "engine/sampling/stop_checker.h"
+#include "octavo/profiler.h"
 #include "octavo/request_output.h"
 #include "octavo/sampling_params.h"
 #include "structured/grammar_matcher.h"
@@ -40,6 +41,7 @@ struct CompletionContext {
   int32_t vocab_size = 0;
   int32_t max_model_len = 0;  // tokens
   const kernels::RowOpKernels* row_ops = nullptr;
+  Profiler* profiler = nullptr;  // attached; null: nothing is recorded
 };
 
 // What must hold before a request is accepted: tokens, lengths and parameters.
@@ -86,6 +88,7 @@ class Completion {
   bool reports_logprobs_;
   bool detokenize_;
   const kernels::RowOpKernels* row_ops_;
+  Profiler* profiler_;                  // null: nothing is recorded
   std::optional<Structure> structure_;  // absent without structured outputs
   Sampler sampler_;
   StopChecker stop_checker_;

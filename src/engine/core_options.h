@@ -11,6 +11,7 @@
 #include "octavo/engine_options.h"
 #include "octavo/kvcache/kv_cache_manager.h"
 #include "octavo/kvcache/root_key.h"
+#include "octavo/profiler.h"
 
 namespace octavo::engine {
 
@@ -26,6 +27,7 @@ struct CoreOptions {
   // The most that the log-probabilities of one request may come to.
   int64_t max_report_bytes = int64_t{1} << 30;
   bool check_integrity = false;  // after every step
+  Profiler* profiler = nullptr;  // attached; null: nothing is recorded
 
   // Sequences share blocks: forks and cached prefixes.
   bool shares_blocks() const { return mode == KvCacheMode::kPaged; }

@@ -211,14 +211,17 @@ void EngineCore::NoteTime() { cache_.SetNow(static_cast<int64_t>(executor_.Now()
 
 void EngineCore::Step() {
   OCTAVO_CHECK(has_work(), "a step has something to do");
+  if (options_.profiler != nullptr) options_.profiler->BeginStep();
   NoteTime();
   MakePlan();
+  Mark(ProfileZone::kPlan);
   FillBatch();
   OCTAVO_CHECK(!batch_.empty(), "the cache gives what the plan has counted");
   const double start = executor_.Now();
   executor_.Forward({batch_tokens_, batch_slices_, batch_output_rows_});
   NoteSpeed(executor_.Now() - start);
   CommitBatch();
+  Mark(ProfileZone::kCommit);
   ReadLogits();
   ++stats_.num_steps;
   const auto num_rows = static_cast<uint32_t>(batch_tokens_.size());
@@ -227,6 +230,11 @@ void EngineCore::Step() {
   if (options_.check_integrity) {
     const kvcache::IntegrityReport report = CheckIntegrity();
     OCTAVO_CHECK(report.ok(), report.ToString());
+  }
+  if (options_.profiler != nullptr) {
+    options_.profiler->EndStep(
+        batch_tokens_.size() > batch_.size() ? ProfileStepKind::kPrefill : ProfileStepKind::kDecode,
+        num_rows);
   }
 }
 

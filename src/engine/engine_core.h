@@ -75,6 +75,9 @@ class EngineCore {
                                              std::span<const TokenId> tokens);
 
   // Before the step: who takes part, with which blocks and rows (engine_core_batch.cc).
+  void Mark(ProfileZone zone) {
+    if (options_.profiler != nullptr) options_.profiler->Mark(0, zone);
+  }
   void MakePlan();
   void NoteSpeed(double seconds);
   void Preempt(const StepPlan& plan);

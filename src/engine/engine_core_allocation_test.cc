@@ -50,9 +50,12 @@ class CountingSink : public RequestSink {
 
 TEST(EngineCoreAllocationTest, ASteadyDecodeStepAllocatesNothing) {
   constexpr uint32_t kNumSequences = 64;
+  Profiler profiler;
+  profiler.Attach(1);
   for (const bool caches : {true, false}) {
     CoreOptions core = SimulatedCore(1024);
     core.cache.enable_prefix_caching = caches;
+    core.profiler = caches ? &profiler : nullptr;
     SimulatedEngine engine(core);
     const auto sink = std::make_shared<CountingSink>();
     for (uint32_t i = 0; i < kNumSequences; ++i) {

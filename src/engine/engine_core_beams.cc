@@ -28,6 +28,7 @@ void EngineCore::TakeBeamRow(SequenceId id, std::span<const float> logits) {
   }
   // Only the likeliest are used; the "chosen" one is any token.
   beam.next = request.reporter->Report(logits, 0);
+  Mark(ProfileZone::kSample);
   if (!beam.next) return EndBeams(request, FinishReason::kError);
   const bool all_ready = std::ranges::all_of(
       request.live, [this](SequenceId other) { return state_.at(other).next.has_value(); });

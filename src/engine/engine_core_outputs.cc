@@ -23,6 +23,7 @@ void EngineCore::ReadLogits() {
       if (state_.Find(entry.id) == nullptr) continue;
       const int64_t position = state_.at(entry.id).num_computed() - entry.num_output_rows + i;
       TakeRow(entry.id, position, logits.subspan(offset, vocab_size));
+      Mark(ProfileZone::kPublish);
     }
   }
 }
@@ -51,6 +52,7 @@ bool EngineCore::ReportPromptLogprob(RequestState& request, int64_t position,
   if (position < static_cast<int64_t>(request.output.prompt_logprobs.size())) return true;
   std::optional<TokenLogprobs> report = request.reporter->Report(
       logits, request.request.prompt_token_ids[static_cast<size_t>(position) + 1]);
+  Mark(ProfileZone::kSample);
   if (!report) return false;
   request.output.prompt_logprobs.push_back(*std::move(report));
   return true;

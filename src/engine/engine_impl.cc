@@ -66,6 +66,18 @@ Status CheckOptions(const EngineOptions& options) {
   return Status::Ok();
 }
 
+// Seconds since it was made, or since the last Lap.
+class LapClock {
+ public:
+  double Lap() {
+    const auto now = std::chrono::steady_clock::now();
+    return std::chrono::duration<double>(now - std::exchange(last_, now)).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
 uint64_t DrawSeed() {
   std::random_device entropy;
   return (static_cast<uint64_t>(entropy()) << 32) | entropy();
@@ -106,7 +118,7 @@ Result<const kernels::KernelTable*> ChooseKernels(SimdLevel level) {
 }  // namespace
 
 Result<std::unique_ptr<Engine>> EngineImpl::Create(const EngineOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
+  LapClock clock;
   const base::ScopedFloatMode float_mode;  // for the rotary frequencies, computed on this thread
   const Result<const kernels::KernelTable*> kernels = ChooseKernels(options.device.simd);
   if (!kernels.ok()) return kernels.status();
@@ -115,12 +127,15 @@ Result<std::unique_ptr<Engine>> EngineImpl::Create(const EngineOptions& options)
   Result<formats::GgufFile> file = formats::GgufFile::Open(options.model.path);
   if (!file.ok()) return file.status();
   std::unique_ptr<EngineImpl> engine(new EngineImpl(*std::move(file)));
+  LoadTiming& load = engine->info_.load;
+  load.open_s = clock.Lap();
   if (Status status = engine->LoadText(options.model); !status.ok()) return status;
+  load.text_s = clock.Lap();
   if (Status status = engine->Load(options, **kernels); !status.ok()) return status;
   engine->FillInfo(options, **kernels);
   engine->StartCore(options);
-  engine->info_.load_s =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  load.rest_s = clock.Lap() - load.weights_s;
+  engine->info_.load_s = load.open_s + load.text_s + load.weights_s + load.rest_s;
   return std::unique_ptr<Engine>(std::move(engine));
 }
 
@@ -191,12 +206,16 @@ Status EngineImpl::Load(const EngineOptions& options, const kernels::KernelTable
   model::ModelOptions model_options;
   model_options.kernels = &kernels;
   model_options.products = ProductsOf(options.model.compute);
+  model_options.profiler = options.profiler;
+  if (options.profiler != nullptr) options.profiler->Attach(num_threads);
   model_options.max_rows = max_rows_;
   model_options.max_output_rows = max_rows_;
   model_options.max_model_len = plan_.max_model_len;
   model_options.rope_model_len = options.model.max_model_len.value_or(config_.context_length);
+  LapClock clock;
   Result<std::unique_ptr<model::Model>> model = model::Model::Load(
       file_, config_, model_options, *threads_, ledger_, options.on_load_progress);
+  info_.load.weights_s = clock.Lap();
   if (!model.ok()) return model.status();
   model_ = *std::move(model);
   return AllocateBuffers();
@@ -230,6 +249,7 @@ void EngineImpl::FillInfo(const EngineOptions& options, const kernels::KernelTab
   info_.block_size = options.cache.block_size;
   info_.simd = kernels.name;
   info_.threads = threads_->num_threads();
+  info_.file_bytes = static_cast<int64_t>(file_.file_bytes());
 }
 
 // Everything but tokens and salt that K and V depend on.
@@ -265,6 +285,7 @@ void EngineImpl::StartCore(const EngineOptions& options) {
   core.seconds_per_swapped_block =
       2.0 * static_cast<double>(plan_.layout.spec.BytesPerBlock().value_or(0)) /
       kCopiedBytesPerSecond;
+  core.profiler = options.profiler;
   core.check_integrity = options.scheduler.check_integrity;
   core.limits.block_size_tokens = options.cache.block_size;
   core.limits.max_num_batched_tokens = max_rows_;
@@ -278,6 +299,7 @@ void EngineImpl::StartCore(const EngineOptions& options) {
   context.vocab_size = config_.vocab_size;
   context.max_model_len = plan_.max_model_len;
   context.row_ops = &model_->kernels().rows;
+  context.profiler = options.profiler;
   executor_ = std::make_unique<ModelExecutor>(
       *model_, *store_, swap_store_ ? &*swap_store_ : nullptr, logits_.As<float>());
   core_ = std::make_unique<EngineCore>(core, context, *executor_);

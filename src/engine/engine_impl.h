@@ -94,7 +94,7 @@ class EngineImpl : public Engine {
   base::AlignedBuffer logits_;                  // [kMaxLogitsRows, vocab_size]
   base::MemoryReservation logits_reservation_;
   base::MemoryReservation tokenizer_reservation_;
-  ModelInfo info_;
+  ModelInfo info_;  // its load timing is filled while the engine is made
   std::unique_ptr<ModelExecutor> executor_;
   std::unique_ptr<EngineCore> core_;
   std::unique_ptr<EngineLoop> loop_;  // last: its thread uses all of the above

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "formats/byte_reader.h"
@@ -156,6 +157,17 @@ const GgufTensor* GgufFile::FindTensor(std::string_view tensor_name) const {
       [this](uint32_t i, std::string_view wanted) { return tensors_[i].name < wanted; });
   if (found == names_sorted_.end() || tensors_[*found].name != tensor_name) return nullptr;
   return &tensors_[*found];
+}
+
+void GgufFile::ReleasePages(std::span<const std::byte> stored) const {
+  for (const base::MappedFile& file : files_) {
+    const std::span<const std::byte> bytes = file.bytes();
+    const std::less_equal<> before;  // of pointers into different files
+    if (before(bytes.data(), stored.data()) &&
+        before(stored.data() + stored.size(), bytes.data() + bytes.size())) {
+      return file.ReleasePages(stored);
+    }
+  }
 }
 
 }  // namespace octavo::formats

@@ -94,6 +94,9 @@ class GgufFile {
   // --- Tensors: those of all shards ---
   std::span<const GgufTensor> tensors() const { return tensors_; }   // in file order
   const GgufTensor* FindTensor(std::string_view tensor_name) const;  // null if there is none
+  // `stored`, a part of a tensor, is done with for now: the RAM of a mapped file's pages is given
+  // back; reading them again is right, and slower. Borrowed bytes stay as they are.
+  void ReleasePages(std::span<const std::byte> stored) const;
 
  private:
   GgufFile() = default;

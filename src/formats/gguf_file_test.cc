@@ -164,6 +164,18 @@ TEST(GgufFileTest, GivesTensorsInFileOrderWithTheirBytes) {
   EXPECT_EQ(file->FindTensor("b"), nullptr);
 }
 
+TEST(GgufFileTest, ReleasingPagesLeavesBorrowedBytesAsTheyAre) {
+  const std::vector<std::byte> blocks(1 << 20, std::byte{0x5a});
+  const std::vector<std::byte> bytes =
+      GgufBuilder().Tensor("a", DType::kF32, {1 << 18}, blocks).Build();
+  const Result<GgufFile> file = GgufFile::FromBytes(bytes);
+  ASSERT_TRUE(file.ok()) << file.status().message();
+
+  file->ReleasePages(file->FindTensor("a")->stored);
+
+  EXPECT_TRUE(std::ranges::equal(file->FindTensor("a")->stored, blocks));
+}
+
 TEST(GgufFileTest, ReadsVersionTwoAndAFileOfAVocabularyAlone) {
   const std::vector<std::byte> bytes = GgufBuilder(2).String("general.name", "v").Build();
 

@@ -75,7 +75,7 @@ void ForwardStep::Attend(int thread, int32_t layer) {
     }
   }
   if (plan.splits_chunks() && !plan.decode_rows().empty()) {
-    pool_.Barrier();
+    model_.Meet(thread, ProfileZone::kAttention);
     FoldChunks(thread, plan);
   }
 }

@@ -42,7 +42,6 @@ ForwardStep::ForwardStep(Model& model, const ForwardBatch& batch, kvstore::KvSto
       kernels_(*model.options_.kernels),
       config_(model.config_),
       workspace_(model.workspace_),
-      pool_(model.pool_),
       num_threads_(model.pool_.num_threads()),
       num_rows_(static_cast<int64_t>(batch.tokens.size())),
       quantise_(model.options_.products != kernels::Products::kFloat32 &&
@@ -54,19 +53,23 @@ bool ForwardStep::QuantisesInput(int64_t width) const {
 }
 
 void ForwardStep::Run(int thread) {
+  model_.MarkEntry(thread);
   Embed(thread);
-  pool_.Barrier();
+  model_.Meet(thread, ProfileZone::kEmbed);
   for (int32_t layer = 0; layer < config_.num_layers; ++layer) {
+    model_.MarkLayer(thread, layer);
     ProjectQueryKeyValue(thread, layer);
-    pool_.Barrier();
+    model_.Meet(thread, ProfileZone::kQueryKeyValue);
     RotateAndStore(thread, layer);
-    pool_.Barrier();
+    model_.Meet(thread, ProfileZone::kRotateStore);
     const RowRange rows = ActiveRows(layer);
     if (rows.count() == 0) break;
     AttentionBlock(thread, layer, rows);
     FeedForwardBlock(thread, layer, rows);
   }
+  model_.MarkLayer(thread, -1);
   NormaliseOutputs(thread);
+  model_.Mark(thread, ProfileZone::kOutputNorm);
 }
 
 RowRange ForwardStep::ActiveRows(int32_t layer) const {
@@ -107,6 +110,7 @@ LinearInput ForwardStep::Normalise(int thread, const float* weight, RowRange row
                            scratch.row);
     const LinearInput input{scratch.row, width, scratch.quantized.WithWidth(width)};
     if (QuantisesInput(width)) model_.QuantiseRow(scratch.row, width, 0, input.quantized);
+    model_.Mark(thread, ProfileZone::kNormQuantise);
     return input;
   }
   const RowRange share = ShareOf(rows.count(), 1, thread, num_threads_);
@@ -118,7 +122,7 @@ LinearInput ForwardStep::Normalise(int thread, const float* weight, RowRange row
                            config_.rms_norm_eps, normed);
     if (QuantisesInput(width)) model_.QuantiseRow(normed, width, row, input.quantized);
   }
-  pool_.Barrier();
+  model_.Meet(thread, ProfileZone::kNormQuantise);
   return input;
 }
 
@@ -134,7 +138,11 @@ LinearInput ForwardStep::Quantise(int thread, const RowBuffer& source, int64_t w
   for (int64_t row = share.begin; row < share.end; ++row) {
     model_.QuantiseRow(source.Row(rows.begin + row), width, row, input.quantized);
   }
-  if (!is_one) pool_.Barrier();
+  if (is_one) {
+    model_.Mark(thread, ProfileZone::kNormQuantise);
+  } else {
+    model_.Meet(thread, ProfileZone::kNormQuantise);
+  }
   return input;
 }
 
@@ -193,12 +201,12 @@ void ForwardStep::RotateAndStore(int thread, int32_t layer) {
 void ForwardStep::AttentionBlock(int thread, int32_t layer, RowRange rows) {
   const LayerWeights& weights = model_.weights_->layer(layer);
   Attend(thread, layer);
-  pool_.Barrier();
+  model_.Meet(thread, ProfileZone::kAttention);
   const LinearInput input = Quantise(thread, workspace_.attended, config_.query_dim(), rows,
                                      workspace_.Input(config_.query_dim()));
   Multiply(thread, weights.attention_output, input, rows, workspace_.projected);
   AddToResidual(thread, weights.attention_output, rows);
-  pool_.Barrier();
+  model_.Meet(thread, ProfileZone::kAttentionOutput);
 }
 
 void ForwardStep::FeedForwardBlock(int thread, int32_t layer, RowRange rows) {
@@ -206,11 +214,12 @@ void ForwardStep::FeedForwardBlock(int thread, int32_t layer, RowRange rows) {
   const LinearInput input = Normalise(thread, weights.feed_forward_norm, rows);
   Multiply(thread, weights.gate, input, rows, workspace_.gate);
   Multiply(thread, weights.up, input, rows, workspace_.up);
+  model_.Mark(thread, ProfileZone::kGateUp);
 
   const LinearInput inner = Activate(thread, weights, rows);
   Multiply(thread, weights.down, inner, rows, workspace_.projected);
   AddToResidual(thread, weights.down, rows);
-  pool_.Barrier();
+  model_.Meet(thread, ProfileZone::kDown);
 }
 
 // SwiGLU of the thread's columns of gate and up, and the rows of all threads as the input of the
@@ -228,7 +237,7 @@ LinearInput ForwardStep::Activate(int thread, const LayerWeights& weights, RowRa
       kernels_.matmul.quantize_row(gate, columns.begin, columns.end, row - rows.begin, shared.int8);
     }
   }
-  pool_.Barrier();
+  model_.Meet(thread, ProfileZone::kActivation);
   if (by_columns || !weights.down.matrix.is_quantized()) {
     return {workspace_.gate.Row(rows.begin), workspace_.gate.stride, shared};
   }

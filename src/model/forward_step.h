@@ -61,7 +61,6 @@ class ForwardStep {
   const kernels::KernelTable& kernels_;
   const ModelConfig& config_;
   Workspace& workspace_;
-  base::ThreadPool& pool_;
   const int num_threads_;
   const int64_t num_rows_;
   const bool quantise_;

@@ -58,37 +58,53 @@ void Model::Forward(const ForwardBatch& batch, kvstore::KvStore& store) {
   all_rows_plan_.Build(batch, all_rows, split);
   if (output_rows.count() < all_rows.count()) output_rows_plan_.Build(batch, output_rows, split);
   ForwardStep step(*this, batch, store);
+  Mark(0, ProfileZone::kBatch);
   pool_.Run([&step](int thread) { step.Run(thread); });
+  Mark(0, ProfileZone::kBarrierWait);
+}
+
+void Model::MarkEntry(int thread) const {
+  if (options_.profiler == nullptr) return;
+  if (thread == 0) return options_.profiler->Mark(0, ProfileZone::kBarrierWait);
+  options_.profiler->Resume(thread);
 }
 
 void Model::Logits(int64_t first, int64_t count, float* out) {
   OCTAVO_CHECK(first >= 0 && count >= 1 && first + count <= options_.max_output_rows,
                "output rows of the last Forward");
+  pool_.Run([&](int thread) {
+    MarkEntry(thread);
+    ComputeLogits(thread, first, count, out);
+    Mark(thread, ProfileZone::kLogits);
+  });
+  Mark(0, ProfileZone::kBarrierWait);
+}
+
+// The thread's share of Logits.
+void Model::ComputeLogits(int thread, int64_t first, int64_t count, float* out) {
   const Linear& output = weights_->output();
   const int64_t width = config_.hidden_dim;
   const bool quantised =
       options_.products != kernels::Products::kFloat32 && output.matrix.is_quantized();
-  pool_.Run([&](int thread) {
-    const LinearInput input{workspace_.output.Row(first), workspace_.output.stride,
-                            workspace_.Input(width)};
-    if (quantised) {
-      const RowRange share = ShareOf(count, 1, thread, pool_.num_threads());
-      for (int64_t row = share.begin; row < share.end; ++row) {
-        QuantiseRow(workspace_.output.Row(first + row), width, row, input.quantized);
-      }
-      pool_.Barrier();
+  const LinearInput input{workspace_.output.Row(first), workspace_.output.stride,
+                          workspace_.Input(width)};
+  if (quantised) {
+    const RowRange share = ShareOf(count, 1, thread, pool_.num_threads());
+    for (int64_t row = share.begin; row < share.end; ++row) {
+      QuantiseRow(workspace_.output.Row(first + row), width, row, input.quantized);
     }
-    const RowRange panels = ShareOf(output.matrix.num_panels(), 1, thread, pool_.num_threads());
-    if (panels.count() == 0) return;
-    MultiplyPanels(output, input, count, panels, out, config_.vocab_size);
-    if (output.bias == nullptr) return;
-    const int64_t begin = panels.begin * quant::kPanelOutputs;
-    const int64_t end = std::min<int64_t>(panels.end * quant::kPanelOutputs, config_.vocab_size);
-    for (int64_t row = 0; row < count; ++row) {
-      options_.kernels->rows.add(out + row * config_.vocab_size + begin, output.bias + begin,
-                                 end - begin);
-    }
-  });
+    Meet(thread, ProfileZone::kLogits);
+  }
+  const RowRange panels = ShareOf(output.matrix.num_panels(), 1, thread, pool_.num_threads());
+  if (panels.count() == 0) return;
+  MultiplyPanels(output, input, count, panels, out, config_.vocab_size);
+  if (output.bias == nullptr) return;
+  const int64_t begin = panels.begin * quant::kPanelOutputs;
+  const int64_t end = std::min<int64_t>(panels.end * quant::kPanelOutputs, config_.vocab_size);
+  for (int64_t row = 0; row < count; ++row) {
+    options_.kernels->rows.add(out + row * config_.vocab_size + begin, output.bias + begin,
+                               end - begin);
+  }
 }
 
 void Model::QuantiseRow(const float* x, int64_t width, int64_t row,

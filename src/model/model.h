@@ -25,6 +25,7 @@
 #include "model/model_weights.h"
 #include "model/rope_frequencies.h"
 #include "model/workspace.h"
+#include "octavo/profiler.h"
 #include "octavo/status.h"
 
 namespace octavo::model {
@@ -38,6 +39,7 @@ struct ModelOptions {
   // Tokens that were asked for, however many of them memory allows: chooses kLongRope's list, so
   // that the machine does not choose the answer.
   int32_t rope_model_len = 0;
+  Profiler* profiler = nullptr;  // attached to the pool's threads; null: nothing is recorded
 };
 
 // A product's input in both forms; row 0 is the first row of the range at hand.
@@ -75,6 +77,21 @@ class Model {
   // Panels of one product; of `input` the form that products with these weights read.
   void MultiplyPanels(const Linear& linear, const LinearInput& input, int64_t num_rows,
                       RowRange panels, float* out, int64_t out_stride) const;
+  void Mark(int thread, ProfileZone zone) const {
+    if (options_.profiler != nullptr) options_.profiler->Mark(thread, zone);
+  }
+  void ComputeLogits(int thread, int64_t first, int64_t count, float* out);
+  // A thread enters threaded work: the engine's own goes on, the others wake up.
+  void MarkEntry(int thread) const;
+  void MarkLayer(int thread, int32_t layer) const {
+    if (options_.profiler != nullptr) options_.profiler->SetLayer(thread, layer);
+  }
+  // What the thread did since its last mark was `zone`; then it waits for the others.
+  void Meet(int thread, ProfileZone zone) const {
+    Mark(thread, zone);
+    pool_.Barrier();
+    Mark(thread, ProfileZone::kBarrierWait);
+  }
 
   ModelConfig config_;
   ModelOptions options_;

@@ -25,6 +25,9 @@ struct MatrixSource {
     const int64_t panels = (num_outputs + quant::kPanelOutputs - 1) / quant::kPanelOutputs;
     return static_cast<size_t>(panels) * quant::PackedPanelBytes(dtype, num_inputs);
   }
+  std::span<const std::byte> stored_bytes() const {
+    return {stored, tensor::StoredBytes(dtype, static_cast<size_t>(num_outputs * num_inputs))};
+  }
 };
 
 // A stored vector that becomes float32.
@@ -228,6 +231,7 @@ void WeightLoader::Pack(base::ThreadPool& pool, const std::function<void(double)
                         panels * thread / pool.num_threads(),
                         panels * (thread + 1) / pool.num_threads());
     });
+    file_.ReleasePages(matrix.stored_bytes());  // else file and weights would be in RAM at once
     offset += matrix.packed_bytes();
     if (on_progress) on_progress(static_cast<double>(offset) / total);
   }
