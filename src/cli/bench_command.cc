@@ -16,6 +16,7 @@
 #include "cli/roofline_command.h"
 #include "cli/serving_command.h"
 #include "cli/streams.h"
+#include "cli/throughput_command.h"
 
 namespace octavo::cli {
 namespace {
@@ -24,6 +25,7 @@ constexpr char kBenchExamples[] = R"(Examples:
   octavo bench latency --input-len 512 --output-len 128
   octavo bench cache
   octavo bench batching
+  octavo bench throughput --num-prompts 4
 )";
 
 constexpr char kLatencyExamples[] = R"(Examples:
@@ -195,6 +197,8 @@ class BenchCommand : public Command {
             "cache", "Speed with and without a KV cache; memory contiguous and paged")),
         batching_app_(app.add_subcommand(
             "batching", "Many requests at once: batching, paging, shared prefixes, memory")),
+        throughput_app_(app.add_subcommand(
+            "throughput", "Equal requests at once, of a given shape: tokens/s, TTFT")),
         serving_app_(
             app.add_subcommand("serve", "Load on a server: TTFT, TPOT, ITL, throughput, goodput")),
         roofline_app_(
@@ -204,6 +208,7 @@ class BenchCommand : public Command {
         latency_(*latency_app_),
         cache_(*cache_app_),
         batching_(*batching_app_),
+        throughput_(*throughput_app_),
         serving_(*serving_app_),
         roofline_(*roofline_app_),
         kernels_(*kernels_app_) {
@@ -213,6 +218,7 @@ class BenchCommand : public Command {
 
   Status Run() override {
     if (latency_app_->parsed()) return latency_.Run();
+    if (throughput_app_->parsed()) return throughput_.Run();
     if (serving_app_->parsed()) return serving_.Run();
     if (roofline_app_->parsed()) return roofline_.Run();
     if (kernels_app_->parsed()) return kernels_.Run();
@@ -223,12 +229,14 @@ class BenchCommand : public Command {
   CLI::App* latency_app_;
   CLI::App* cache_app_;
   CLI::App* batching_app_;
+  CLI::App* throughput_app_;
   CLI::App* serving_app_;
   CLI::App* roofline_app_;
   CLI::App* kernels_app_;
   LatencyBench latency_;
   CacheBench cache_;
   BatchingBench batching_;
+  ThroughputBench throughput_;
   ServingBench serving_;
   RooflineBench roofline_;
   KernelsBench kernels_;
