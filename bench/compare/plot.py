@@ -7,8 +7,9 @@ from report import OURS, machine_line, ratio_text
 
 LIGHT = ("#3b6fb6", "#c2622d", "#3f8f5b", "#8a5aa8")
 DARK = ("#7fb0f0", "#f0a070", "#7fd09a", "#c79ae0")
-LEFT, RIGHT, TOP, BAR, GAP = 300, 70, 92, 15, 12  # pixels
-WIDTH = 900
+LEFT, RIGHT, TOP, BAR, GAP = 320, 70, 112, 15, 12  # pixels
+WIDTH = 920
+LEGEND = TOP - 30
 
 
 def style():
@@ -52,8 +53,8 @@ def bar(scale, y, ratio, index, name):
 def legend(names):
     parts, x = [], LEFT
     for index, name in enumerate(names):
-        parts.append(f'<rect class="p{index}" x="{x}" y="58" width="12" height="12"/>')
-        parts.append(text(x + 17, 69, name))
+        parts.append(f'<rect class="p{index}" x="{x}" y="{LEGEND}" width="12" height="12"/>')
+        parts.append(text(x + 17, LEGEND + 11, name))
         x += 34 + 8 * len(name)
     return parts
 
@@ -73,12 +74,14 @@ def svg(about, rows):
             for tick in scale.ticks()]
     ticks = [text(scale.x(tick), y + 16, f"{tick:g}", "middle", "small") for tick in scale.ticks()]
     title = "Octavo's speed over each peer's" + (" (quick run: no figure means anything)" if about["quick"] else "")
-    head = [text(16, 26, title, kind="title"), text(16, 46, subtitle(about), kind="small"), *legend([about["names"][key] for key in peers])]
+    head = [text(16, 26, title, kind="title"), *(text(16, 46 + 16 * line, words, kind="small") for line, words in enumerate(subtitles(about))),
+            *legend([about["names"][key] for key in peers])]
     return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y + 30}" width="{WIDTH}" height="{y + 30}" role="img">',
                       f"<title>{escape(title)}</title>", style(), f'<rect class="page" width="{WIDTH}" height="{y + 30}"/>',
                       *grid, *head, *body, *ticks, "</svg>"]) + "\n"
 
 
-def subtitle(about):
-    amx = "" if about["amx"] else ", peers without AMX"
-    return f"{about['model']}, {about['threads']} threads{amx}; {machine_line(about).split('; ')[0]}; {about['date'][:10]}"
+def subtitles(about):
+    amx = "" if about["amx"] else "; peers without AMX"
+    return (f"{about['model']}, {about['threads']} threads{amx}; median of {about['repeat']}, {about['date'][:10]}; above 1 octavo is faster",
+            machine_line(about).split("; ")[0])

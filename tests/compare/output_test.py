@@ -66,6 +66,7 @@ class LlamaTest(unittest.TestCase):
     def test_ik_llama_cpp_repacks_and_spells_depth_in_its_own_way(self):
         self.assertEqual(self.words(llama.IkLlamaCpp, "decode-1k"),
                          "ench -m m.gguf -t 1000 -fa 1 -o json -p 0 -n 0 -gp 1024,64 -r 2 -w 1 -rtr 1")
+        self.assertIn("-p 512 -n 0 -r 2 -w 1", self.words(llama.IkLlamaCpp, "prefill-512"))
         self.assertTrue(self.words(llama.IkLlamaCpp, "batch-4").endswith("-npl 4,4 -rtr"))
 
     def test_a_batch_has_room_for_every_sequence_and_shares_when_asked(self):

@@ -1,6 +1,6 @@
 """llama.cpp and ik_llama.cpp, through llama-bench and llama-batched-bench, which neither tokenise nor sample.
 
-llama-bench warms up with one pass of a prompt or one token; so of decode the second of two samples counts. llama-batched-bench
+Of llama-bench the second of two samples counts; llama.cpp's warms up with a whole prompt, and needs one. llama-batched-bench
 gets every case twice, for the same reason. It decodes all sequences in step, and knows no scheduler: it is the most that a
 server on this engine could reach. Prompts are new in every process.
 """
@@ -28,6 +28,7 @@ class LlamaCpp(Engine):
     build_options = ("-DLLAMA_OPENSSL=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_BUILD_APP=OFF",
                      "-DLLAMA_BUILD_UI=OFF")
     run_flags = ()
+    prefill_samples = 1
 
     def __init__(self, setup, folder, flags=""):
         super().__init__(setup)
@@ -51,7 +52,7 @@ class LlamaCpp(Engine):
     def bench_command(self, metric):
         command = [self._programs / "llama-bench", "-m", self.setup.model, "-t", self.setup.threads, "-fa", 1, "-o", "json"]
         if metric.kind == "prefill":
-            command += ["-p", metric.prompt_tokens, "-n", 0, "-r", 1]
+            command += ["-p", metric.prompt_tokens, "-n", 0, "-r", self.prefill_samples]
         else:
             command += [*self.depth_flags(metric), "-r", 2]
         return command
@@ -89,6 +90,7 @@ class IkLlamaCpp(LlamaCpp):
     # Attention kernels for the rarer KV formats take most of the build's time, and no metric uses them.
     build_options = ("-DGGML_IQK_FA_ALL_QUANTS=OFF", "-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_BUILD_EXAMPLES=ON")
     run_flags = ("-rtr",)
+    prefill_samples = 2  # its warm-up is one token
 
     def depth_flags(self, metric):
         return ["-p", 0, "-n", 0, "-gp", f"{metric.prompt_tokens},{metric.output_tokens}"]
