@@ -84,17 +84,29 @@ def measure_cell(cell, engine, metric, seed):
     return text
 
 
+def turns(metrics, repeat):
+    """(metric, repetition) in the order of the run: by KV format, because some engines start anew for another one.
+
+    16 bits come beside the metrics that name none, for most engines come with those.
+    """
+    by_format = sorted(metrics, key=lambda metric: (None, 16, 8).index(metric.kv_bits))
+    return [(metric, repetition) for metric in by_format for repetition in range(repeat)]
+
+
 def measure(metrics, engines, repeat, failures):
     """{metric key: {engine key: Cell}}; an engine that is named in `failures` gets that reason in every row."""
     cells = {metric.key: {engine.key: Cell(reason=failures.get(engine.key)) for engine in engines} for metric in metrics}
     progress = Progress(cells, repeat)
-    turn = 0
-    for metric in metrics:
-        for repetition in range(repeat):
+    try:
+        for turn, (metric, repetition) in enumerate(turns(metrics, repeat)):
             for engine in order(engines, turn):
                 cell = cells[metric.key][engine.key]
                 if cell.reason is None:
                     text = measure_cell(cell, engine, metric, seed=1 + turn)
                     progress.show(metric, engine, repetition, text)
-            turn += 1
+    except KeyboardInterrupt:
+        say("interrupted: what was measured is reported")
+        for cell in (cell for row in cells.values() for cell in row.values()):
+            if not cell.samples and cell.reason is None:
+                cell.reason = "the run was interrupted"
     return cells

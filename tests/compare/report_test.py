@@ -30,6 +30,8 @@ class Fake(Engine):
     def measure(self, metric, seed):
         self.calls.append(self.key)
         value = self.values.pop(0)
+        if value == "Ctrl-C":
+            raise KeyboardInterrupt
         if value is None:
             raise NotMeasured("it fell over")
         return value
@@ -73,6 +75,16 @@ class MeasureTest(unittest.TestCase):
         calls, found, _ = self.run_fakes({"octavo": [1], "a": []}, 1)
         self.assertEqual(calls, ["octavo"])
         self.assertEqual(found["a"].reason, "it does not build")
+
+    def test_an_interrupted_run_keeps_what_it_has(self):
+        calls, found, _ = self.run_fakes({"octavo": [1, 2], "a": ["Ctrl-C"]}, 2)
+        self.assertEqual(calls, ["octavo", "a"])
+        self.assertEqual((found["octavo"].samples, found["a"].reason), ([1], "the run was interrupted"))
+
+    def test_metrics_of_one_kv_format_follow_each_other(self):
+        keys = [metric.key for metric, _ in measure.turns(metrics.METRICS, 1)]
+        self.assertEqual(keys[-4:], ["decode-4k", "prefill-4k", "decode-4k-kv8", "prefill-4k-kv8"])
+        self.assertEqual(keys[:3], ["decode", "decode-1k", "prefill-512"])
 
     def test_times_are_shown_in_hours_only_when_there_are_some(self):
         self.assertEqual((measure.clock(65), measure.clock(3661)), ("1:05", "1:01:01"))
