@@ -113,7 +113,10 @@ def run(args, engines):
     try:
         failures = measure.prepare(engines)
         cells = measure.measure(args.metrics, engines, args.repeat, failures)
-        about["engines"] = {engine.key: {} if engine.key in failures else engine.about() for engine in engines}
+        measured = [engine for engine in engines if engine.key not in failures]
+        about["engines"] = {engine.key: engine.about() for engine in measured}
+        about["commands"] = {engine.key: {metric.key: shlex.join(engine.command(metric)) for metric in args.metrics}
+                             for engine in measured if engine.command(args.metrics[0])}
     finally:
         for engine in engines:
             engine.close()

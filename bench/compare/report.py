@@ -104,7 +104,7 @@ def describe(about):
         if isinstance(value, dict):
             yield from (f"{name}={text}" for name, text in value.items())
         elif value:
-            yield str(value) if key in ("version", "programs", "flags") else f"{key} {value}"
+            yield str(value) if key in ("version", "build", "flags") else f"{key} {value}"
 
 
 WITHOUT_AMX = ("The peers were kept from AMX: llama.cpp and ik_llama.cpp built without it, oneDNN (OpenVINO, vLLM) asked not to use it "

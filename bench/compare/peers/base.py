@@ -46,6 +46,10 @@ class Engine:
         """Tokens per second. Raises NotMeasured if the engine has no such thing, or fails."""
         raise NotImplementedError
 
+    def command(self, metric):
+        """The words of the command that measures it; None for an engine that is asked step by step."""
+        return None
+
     def about(self):
         """{"version": ..., and what else says what was measured}; complete after the first measurement."""
         return {}

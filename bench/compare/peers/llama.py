@@ -35,6 +35,7 @@ class LlamaCpp(Engine):
         self._folder, self._flags = folder and pathlib.Path(folder), shlex.split(flags)
         self._programs = None
         self._commit = None
+        self._build = "built elsewhere"
 
     def prepare(self):
         if not self._folder:
@@ -45,6 +46,8 @@ class LlamaCpp(Engine):
         options = [*COMMON_OPTIONS, *self.build_options, *(() if self.setup.amx else WITHOUT_AMX)]
         build = self.setup.work / (self.key + ("" if self.setup.amx else "-no-amx"))
         self._programs = sources.build(self._folder, build, options, PROGRAMS, self.setup.log(self.key))
+        compiler = sources.clang()
+        self._build = f"built by {pathlib.Path(compiler[1]).name if compiler else 'the default compiler'} for this processor"
 
     def depth_flags(self, metric):
         return ["-p", 0, "-n", metric.output_tokens, "-d", metric.prompt_tokens]
@@ -81,7 +84,7 @@ class LlamaCpp(Engine):
     def about(self):
         known = self._commit if self._commit not in (None, "unknown") else None
         version = known or commit_of(self._folder) or "unknown commit"
-        return {"version": version, "flags": shlex.join(self.run_flags), "programs": self._programs and self._programs.name}
+        return {"version": version, "build": self._build, "flags": shlex.join(self.run_flags)}
 
 
 class IkLlamaCpp(LlamaCpp):
