@@ -28,7 +28,7 @@ import time
 import urllib.error
 import urllib.request
 
-from single_stream import commit, machine
+from machine import commit, machine
 
 PROMPT, SHARED, ANSWER = 380, 342, 64
 CONTEXT = 512  # of one request
@@ -227,7 +227,7 @@ def parse():
 def main():
     args = parse()
     all_peers = peers(args)
-    about = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "commit": commit(),
+    about = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "commit": commit() or "unknown",
              "command": shlex.join(sys.argv), "machine": machine(), "threads": args.threads, "repeat": args.repeat,
              "model": os.path.basename(args.model), "servers": {peer.name: shlex.join(peer.command) for peer in all_peers}}
     with open(args.log, "w", encoding="utf-8") as log:

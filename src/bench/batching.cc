@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <future>
+#include <limits>
 #include <memory>
 #include <random>
 #include <utility>
@@ -88,34 +89,75 @@ Percentiles PercentilesOf(std::vector<double> values) {
   return {at(0.5), at(0.9), at(0.99)};
 }
 
+struct Submitted {
+  std::unique_ptr<RequestStream> stream;
+  double at_s = 0;  // from the start of the run
+};
+
+struct FinishedRequest {
+  RequestOutput output;
+  double submitted_s = 0;  // from the start of the run
+};
+
+// Fills in what the outputs tell. REQUIRES: result->duration_s is set.
+void Report(const std::vector<FinishedRequest>& finished, BatchingResult* result) {
+  std::vector<double> ttft;
+  std::vector<TokenTimes> sequences;
+  int64_t num_outputs = 0;
+  int64_t num_prompts = 0;
+  for (const auto& [output, submitted_s] : finished) {
+    ttft.push_back(output.timing.ttft_s);
+    num_prompts += static_cast<int64_t>(output.prompt_token_ids.size());
+    for (const CompletionOutput& completion : output.outputs) {
+      num_outputs += static_cast<int64_t>(completion.token_ids.size());
+    }
+    result->num_cached_tokens += output.num_cached_tokens;
+    result->num_preemptions += output.num_preemptions;
+    sequences.push_back(output.timing.token_s);
+    for (double& moment : sequences.back()) moment += submitted_s;
+  }
+  result->ttft_s = PercentilesOf(std::move(ttft));
+  result->output_tokens_per_s = static_cast<double>(num_outputs) / result->duration_s;
+  result->total_tokens_per_s = static_cast<double>(num_outputs + num_prompts) / result->duration_s;
+  result->decode_tokens_per_s = DecodeTokensPerSecond(sequences);
+}
+
 }  // namespace
+
+double DecodeTokensPerSecond(const std::vector<TokenTimes>& sequences) {
+  double begin = 0.0;
+  double end = std::numeric_limits<double>::infinity();
+  for (const TokenTimes& times : sequences) {
+    if (times.empty()) return 0.0;
+    begin = std::max(begin, times.front());
+    end = std::min(end, times.back());
+  }
+  if (sequences.empty() || begin >= end) return 0.0;
+  int64_t num_tokens = 0;
+  for (const TokenTimes& times : sequences) {
+    num_tokens += std::ranges::upper_bound(times, end) - std::ranges::upper_bound(times, begin);
+  }
+  return static_cast<double>(num_tokens) / (end - begin);
+}
 
 Result<BatchingResult> RunWorkload(Engine& engine, const Workload& workload) {
   engine.ResetPrefixCache();
   const std::vector<Request> requests = MakeRequests(engine.model_info(), workload);
   const Clock::time_point start = Clock::now();
-  std::vector<std::unique_ptr<RequestStream>> streams;
+  std::vector<Submitted> submitted;
   for (const Request& request : requests) {
+    const double at_s = Seconds(Clock::now() - start);
     Result<std::unique_ptr<RequestStream>> stream = engine.Submit(request);
     if (!stream.ok()) return stream.status();
-    streams.push_back(*std::move(stream));
+    submitted.push_back({*std::move(stream), at_s});
   }
-  BatchingResult result;
-  std::vector<double> ttft;
-  int64_t num_outputs = 0;
-  int64_t num_prompts = 0;
+  std::vector<FinishedRequest> finished;
   auto ended = std::async(std::launch::async, [&] {
-    for (const auto& stream : streams) {
-      const RequestOutput output = stream->Finish();
-      ttft.push_back(output.timing.ttft_s);
-      num_prompts += static_cast<int64_t>(output.prompt_token_ids.size());
-      for (const CompletionOutput& completion : output.outputs) {
-        num_outputs += static_cast<int64_t>(completion.token_ids.size());
-      }
-      result.num_cached_tokens += output.num_cached_tokens;
-      result.num_preemptions += output.num_preemptions;
+    for (const Submitted& item : submitted) {
+      finished.push_back({item.stream->Finish(), item.at_s});
     }
   });
+  BatchingResult result;
   BlockWatch watch;
   const int64_t block_size = engine.memory_plan().kv_block_size_tokens;
   Clock::time_point last = start;
@@ -126,9 +168,7 @@ Result<BatchingResult> RunWorkload(Engine& engine, const Workload& workload) {
   }
   result.duration_s = Seconds(Clock::now() - start);
   watch.Report(&result);
-  result.ttft_s = PercentilesOf(std::move(ttft));
-  result.output_tokens_per_s = static_cast<double>(num_outputs) / result.duration_s;
-  result.total_tokens_per_s = static_cast<double>(num_outputs + num_prompts) / result.duration_s;
+  Report(finished, &result);
   return result;
 }
 

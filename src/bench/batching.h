@@ -29,10 +29,20 @@ struct Percentiles {
   double p50 = 0, p90 = 0, p99 = 0;
 };
 
+// The moments at which a sequence's tokens came, in seconds from one start for all; in order.
+using TokenTimes = std::vector<double>;
+
+// Tokens per second of all sequences together while all of them decode: the tokens after the
+// moment when the last one has its first, up to the moment when the first one ends.
+double DecodeTokensPerSecond(const std::vector<TokenTimes>& sequences);
+
 struct BatchingResult {
   double duration_s = 0;
   double output_tokens_per_s = 0;
   double total_tokens_per_s = 0;  // prompts and outputs
+  // First completions together, while all of them decode: from the moment when the last one has
+  // its first token to the end of the first one. 0 if there is no such time.
+  double decode_tokens_per_s = 0;
   Percentiles ttft_s;
   int64_t num_cached_tokens = 0;
   int64_t num_preemptions = 0;

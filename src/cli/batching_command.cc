@@ -28,6 +28,7 @@ boost::json::object ToJson(const bench::BatchingResult& result) {
   return {{"duration_s", result.duration_s},
           {"output_tokens_per_s", result.output_tokens_per_s},
           {"total_tokens_per_s", result.total_tokens_per_s},
+          {"decode_tokens_per_s", result.decode_tokens_per_s},
           {"ttft_p50_s", result.ttft_s.p50},
           {"ttft_p90_s", result.ttft_s.p90},
           {"ttft_p99_s", result.ttft_s.p99},

@@ -19,6 +19,7 @@
 #include "cli/serving_command.h"
 #include "cli/startup_command.h"
 #include "cli/streams.h"
+#include "cli/throughput_command.h"
 
 namespace octavo::cli {
 namespace {
@@ -27,6 +28,7 @@ constexpr char kBenchExamples[] = R"(Examples:
   octavo bench latency --input-len 512 --output-len 128
   octavo bench cache
   octavo bench batching
+  octavo bench throughput --num-prompts 4
 )";
 
 constexpr char kLatencyExamples[] = R"(Examples:
@@ -210,6 +212,8 @@ class BenchCommand : public Command {
             "batching", "Many requests at once: batching, paging, shared prefixes, memory")),
         growth_app_(app.add_subcommand(
             "growth", "What longer contexts, larger batches, queues and pools cost")),
+        throughput_app_(app.add_subcommand(
+            "throughput", "Equal requests at once, of a given shape: tokens/s, TTFT")),
         serving_app_(
             app.add_subcommand("serve", "Load on a server: TTFT, TPOT, ITL, throughput, goodput")),
         roofline_app_(
@@ -222,6 +226,7 @@ class BenchCommand : public Command {
         cache_(*cache_app_),
         batching_(*batching_app_),
         growth_(*growth_app_),
+        throughput_(*throughput_app_),
         serving_(*serving_app_),
         roofline_(*roofline_app_),
         kernels_(*kernels_app_),
@@ -233,6 +238,7 @@ class BenchCommand : public Command {
   Status Run() override {
     if (latency_app_->parsed()) return latency_.Run();
     if (growth_app_->parsed()) return growth_.Run();
+    if (throughput_app_->parsed()) return throughput_.Run();
     if (serving_app_->parsed()) return serving_.Run();
     if (roofline_app_->parsed()) return roofline_.Run();
     if (kernels_app_->parsed()) return kernels_.Run();
@@ -245,6 +251,7 @@ class BenchCommand : public Command {
   CLI::App* cache_app_;
   CLI::App* batching_app_;
   CLI::App* growth_app_;
+  CLI::App* throughput_app_;
   CLI::App* serving_app_;
   CLI::App* roofline_app_;
   CLI::App* kernels_app_;
@@ -253,6 +260,7 @@ class BenchCommand : public Command {
   CacheBench cache_;
   BatchingBench batching_;
   GrowthBench growth_;
+  ThroughputBench throughput_;
   ServingBench serving_;
   RooflineBench roofline_;
   KernelsBench kernels_;

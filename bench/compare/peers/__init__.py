@@ -1,0 +1,1 @@
+"""The engines: one class each, with the interface of base.Engine."""
