@@ -99,12 +99,9 @@ def markdown(about, rows):
 
 
 def describe(about):
-    """The words of an engine's `about`."""
-    for key, value in about.items():
-        if isinstance(value, dict):
-            yield from (f"{name}={text}" for name, text in value.items())
-        elif value:
-            yield str(value) if key in ("version", "build", "flags") else f"{key} {value}"
+    """The words of an engine's `about`; what it was started with is in the JSON alone."""
+    return [value if key in ("version", "build", "flags") else f"{key} {value}" for key, value in about.items()
+            if value and isinstance(value, str)]
 
 
 WITHOUT_AMX = ("The peers were kept from AMX: llama.cpp and ik_llama.cpp built without it, oneDNN (OpenVINO, vLLM) asked not to use it "

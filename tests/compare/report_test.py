@@ -45,7 +45,7 @@ def cells(ours, **peers):
 
 def about(**changes):
     return {"names": NAMES, "quick": False, "repeat": 3, "threads": 2, "model": "m.gguf", "date": "2026-01-02T03:04:05+00:00", "amx": True,
-            "engines": {"octavo": {"version": "octavo 1", "commit": "abc"}, "a": {"version": "x", "environment": {"E": "1"}}, "c": {}},
+            "engines": {"octavo": {"version": "octavo 1", "checkout": "abc"}, "a": {"version": "x", "environment": {"E": "1"}}, "c": {}},
             "machine": {"model": "CPU <1>", "cpus": 2, "flags": ["avx2"], "kernel": "6.1", "load_average": (0.5, 0, 0)}, **changes}
 
 
@@ -108,8 +108,8 @@ class ReportTest(unittest.TestCase):
         self.assertIn("| decode, short context | 3.00 | 2.00 | 2.00 (C) |", text)
         self.assertIn("| prefill of 512 tokens | - | 0.50 | 0.50 (C) |", text)
         self.assertIn("* A & B, prefill-512: too long", text)
-        self.assertIn("* A & B: x, E=1", text)
-        self.assertIn("* octavo: octavo 1, commit abc", text)
+        self.assertIn("* A & B: x\n", text)
+        self.assertIn("* octavo: octavo 1, checkout abc", text)
         self.assertIn("| 30 (20 to 40) | 10 (10 to 10) | 15 (5 to 20) |", text)
         self.assertNotIn("quick", text)
         self.assertNotIn("AMX", text)

@@ -14,6 +14,7 @@ class Octavo(Engine):
         super().__init__(setup)
         self._program, self._flags = program, shlex.split(flags)
         self._has_int8_kv = self._has_throughput = False
+        self._commit = commit() or "unknown"
 
     def prepare(self):
         self._has_throughput = has_command("throughput", run([self._program, "bench", "--help"])[0])
@@ -40,7 +41,7 @@ class Octavo(Engine):
         return tokens_per_s(metric, run(self.command(metric), log=self.setup.log(self.key))[0])
 
     def about(self):
-        return {"version": run([self._program, "--version"])[0].strip(), "commit": commit() or "unknown"}
+        return {"version": run([self._program, "--version"])[0].strip(), "checkout": self._commit}
 
 
 def has_command(name, help_text):
