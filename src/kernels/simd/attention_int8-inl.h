@@ -25,20 +25,21 @@ constexpr int kHeadWidth = static_cast<int>(hn::MaxLanes(HeadTag()));
 constexpr uint32_t kInfinityBits = 0x7f800000u;
 constexpr uint16_t kNaNHalf = 0x7e00;
 
-// The largest magnitude of x[head_dim], as bits.
-HWY_INLINE uint32_t MaxMagnitudeBits(const float* HWY_RESTRICT x, int64_t head_dim) {
-  constexpr HeadTag d;
-  const hn::RebindToUnsigned<HeadTag> du;
+// The largest magnitude of x[head_dim], as bits. REQUIRES: head_dim is a multiple of D's lanes.
+template <class D>
+HWY_INLINE uint32_t MaxMagnitudeBits(D d, const float* HWY_RESTRICT x, int64_t head_dim) {
+  const hn::RebindToUnsigned<D> du;
   auto max = hn::Zero(du);
-  for (int64_t i = 0; i < head_dim; i += kHeadWidth) {
+  for (int64_t i = 0; i < head_dim; i += static_cast<int64_t>(hn::MaxLanes(d))) {
     max = hn::Max(max, hn::BitCast(du, hn::Abs(hn::LoadU(d, x + i))));
   }
   return hn::GetLane(hn::MaxOfLanes(du, max));
 }
 
 // Stores integers in [-127, 127] as codes.
-HWY_INLINE void StoreCodes(hn::Vec<hn::RebindToSigned<HeadTag>> codes, int8_t* to) {
-  const hn::Rebind<int8_t, HeadTag> d8;
+template <class V>
+HWY_INLINE void StoreCodes(V codes, int8_t* to) {
+  const hn::Rebind<int8_t, hn::DFromV<V>> d8;
   hn::StoreU(hn::DemoteTo(d8, codes), d8, to);
 }
 
@@ -56,7 +57,7 @@ struct StoredHead {
 
 void QuantizeHead(const float* HWY_RESTRICT x, int64_t head_dim, StoredHead* head) {
   constexpr HeadTag d;
-  const uint32_t max_bits = MaxMagnitudeBits(x, head_dim);
+  const uint32_t max_bits = MaxMagnitudeBits(d, x, head_dim);
   const bool is_finite = max_bits < kInfinityBits;
   head->scale = is_finite ? Float16FromFloat(FloatFromBits(max_bits) / 127.0f) : kNaNHalf;
   if (!is_finite || head->scale == 0) {
@@ -68,7 +69,7 @@ void QuantizeHead(const float* HWY_RESTRICT x, int64_t head_dim, StoredHead* hea
   for (int64_t i = 0; i < head_dim; i += kHeadWidth) {
     const auto quotient = hn::Div(hn::LoadU(d, x + i), scale);
     const auto clamped = hn::Min(hn::Max(quotient, hn::Neg(limit)), limit);
-    StoreCodes(hn::NearestInt(clamped), head->codes + i);
+    StoreCodes(RoundToInteger(clamped), head->codes + i);
   }
 }
 
@@ -94,15 +95,17 @@ void StoreKvInt8(const PagedKvView& view, int64_t position, int64_t num_kv_heads
   }
 }
 
-// The queries of a pass as codes; the scales of their scores go to `state`.
-void QuantizeQueries(const Pass& pass, const Int8Queries& queries,
+// The queries of a pass as codes; the scales of their scores go to `state`. REQUIRES: head_dim is a
+// multiple of D's lanes.
+template <class D>
+void QuantizeQueries(D d, const Pass& pass, const Int8Queries& queries,
                      SoftmaxState<kPassPairs>& state) {
-  constexpr HeadTag d;
-  const hn::RebindToSigned<HeadTag> di;
+  constexpr int64_t kStep = static_cast<int64_t>(hn::MaxLanes(D()));
+  const hn::RebindToSigned<D> di;
   for (int pair = 0; pair < pass.num_pairs; ++pair) {
     const float* HWY_RESTRICT q = pass.QueryOf(pair);
     int8_t* HWY_RESTRICT codes = queries.codes + pair * kCodeStride;
-    const uint32_t max_bits = MaxMagnitudeBits(q, pass.head_dim);
+    const uint32_t max_bits = MaxMagnitudeBits(d, q, pass.head_dim);
     const float max = FloatFromBits(max_bits);
     if (max_bits >= kInfinityBits || max < kSmallestMax) {
       std::memset(codes, 0, static_cast<size_t>(pass.head_dim));
@@ -114,8 +117,8 @@ void QuantizeQueries(const Pass& pass, const Int8Queries& queries,
     }
     const auto inverse = hn::Set(d, 127.0f / max);
     auto sum = hn::Zero(di);
-    for (int64_t i = 0; i < pass.head_dim; i += kHeadWidth) {
-      const auto rounded = hn::NearestInt(hn::Mul(hn::LoadU(d, q + i), inverse));
+    for (int64_t i = 0; i < pass.head_dim; i += kStep) {
+      const auto rounded = RoundToInteger(hn::Mul(hn::LoadU(d, q + i), inverse));
       sum = hn::Add(sum, rounded);
       StoreCodes(rounded, codes + i);
     }
@@ -187,7 +190,15 @@ void AttendInt8Pass(const Pass& pass, const Int8Source& source) {
   const Int8Queries queries{reinterpret_cast<int8_t*>(pass.q), starts};
   const Int8Weights weights{reinterpret_cast<uint8_t*>(queries.codes + kPassPairs * kCodeStride),
                             steps};
-  QuantizeQueries(pass, queries, state);
+  if (pass.head_dim % kWidth == 0) {
+    QuantizeQueries(kFloat, pass, queries, state);
+  } else {
+    QuantizeQueries(HeadTag(), pass, queries, state);
+  }
+  int limits[kPassPairs];  // positions of the tiles that a pair sees
+  for (int pair = 0; pair < pass.num_pairs; ++pair) {
+    limits[pair] = static_cast<int>(HWY_MIN(pass.end, pass.PositionOf(pair) + 1) - pass.begin);
+  }
 
   const auto end = HWY_MIN(pass.end, source.last + 1);
   for (int64_t first = pass.begin; first < end; first += kTile) {
@@ -198,9 +209,9 @@ void AttendInt8Pass(const Pass& pass, const Int8Source& source) {
     const Int8Input prefetching{tile, prefetches ? &next_tile : nullptr, pass.head_dim};
     const Int8Input plain{tile, nullptr, pass.head_dim};
     int num_visible[kPassPairs];
+    const int offset = static_cast<int>(first - pass.begin);
     for (int pair = 0; pair < pass.num_pairs; ++pair) {
-      const int64_t visible = pass.PositionOf(pair) + 1 - first;
-      num_visible[pair] = static_cast<int>(HWY_MAX(0, HWY_MIN(kTile, visible)));
+      num_visible[pair] = HWY_MAX(0, HWY_MIN(kTile, limits[pair] - offset));
     }
     ForEachBatch<kMaxBatch>(pass.num_pairs, [&](auto size, int batch) {
       ScoreInt8Tile<size()>(batch == 0 ? prefetching : plain,

@@ -40,17 +40,16 @@ HWY_INLINE Key<V> MakeKey(V codes) {
   return {hn::Xor(codes, hn::Set(d, static_cast<int32_t>(0x80808080u)))};
 }
 
-using Int512 = hn::Vec512<int32_t>;
-using Int256 = hn::Vec256<int32_t>;
-
-HWY_INLINE Int512 KeyDot(Int512 sum, Key<Int512> key, Int512 quad) {
-  return Int512{_mm512_dpbusd_epi32(sum.raw, key.code.raw, quad.raw)};
+// As _mm512_dpbusd_epi32. g++ copies the sum before and after that intrinsic, which costs as much
+// as the product itself.
+template <class V>
+HWY_INLINE V WeightDot(V sum, V weights, V values) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(weights.raw), "v"(values.raw));
+  return sum;
 }
-HWY_INLINE Int512 WeightDot(Int512 sum, Int512 weights, Int512 values) {
-  return Int512{_mm512_dpbusd_epi32(sum.raw, weights.raw, values.raw)};
-}
-HWY_INLINE Int256 WeightDot(Int256 sum, Int256 weights, Int256 values) {
-  return Int256{_mm256_dpbusd_epi32(sum.raw, weights.raw, values.raw)};
+template <class V>
+HWY_INLINE V KeyDot(V sum, Key<V> key, V quad) {
+  return WeightDot(sum, key.code, quad);
 }
 
 #elif HWY_TARGET == HWY_AVX2

@@ -24,6 +24,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr int kQuad = 4;  // codes in a 32-bit lane
 // Bytes from a pair's query codes to the next: as kQueryStride, for bytes.
 constexpr int kCodeStride = 256 + 64;
+// As kAccumulators. AVX2's products take registers of their own, and their chains are short.
+constexpr int kIntAccumulators = HWY_TARGET == HWY_AVX2 ? 6 : 12;
 constexpr float kSmallestMax = 0x1p-100f;  // maxima below it count as 0
 
 // One tile of K and V of one kv head.
@@ -58,11 +60,28 @@ HWY_INLINE hn::Vec<D> LoadWords(D d, const int8_t* from) {
   return hn::BitCast(d, hn::LoadU(hn::Repartition<int8_t, D>(), from));
 }
 
+// The nearest integer, ties to even. REQUIRES: |x| < 2^22; of other values it is not specified.
+template <class V>
+HWY_INLINE hn::Vec<hn::RebindToSigned<hn::DFromV<V>>> RoundToInteger(V x) {
+  const hn::DFromV<V> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const V magic = hn::Set(d, 0x1.8p23f);  // what is added to it is left in the low bits
+  return hn::Sub(hn::BitCast(di, hn::Add(x, magic)), hn::BitCast(di, magic));
+}
+
 template <class D, typename Code>
 HWY_INLINE hn::Vec<D> BroadcastQuad(D d, const Code* from) {
   int32_t word;
   std::memcpy(&word, from, sizeof word);
   return hn::Set(d, word);
+}
+
+// The most vectors, a power of two up to `limit`, whose sums for a batch stay in registers.
+template <int kBatch>
+constexpr int VectorsAtOnce(int limit) {
+  int vectors = limit;
+  while (vectors > 1 && kBatch * vectors > kIntAccumulators) vectors /= 2;
+  return vectors;
 }
 
 // scores[pair][32] = float(I) * sk of A8b.
@@ -73,44 +92,48 @@ HWY_NOINLINE void ScoreInt8Tile(const Int8Input& input, const Int8Queries& queri
   constexpr D d;
   const Int8Tile& tile = input.tile;
   const Int8Tile* const next = input.next;
-  constexpr int kHalvesAtOnce = kBatch * kHalves * kParts <= kAccumulators ? kHalves : 1;
-  constexpr int kVectors = kHalvesAtOnce * kParts;
-  for (int half = 0; half < kHalves; half += kHalvesAtOnce) {
+  constexpr int kVectors = VectorsAtOnce<kBatch>(kHalves * kParts);
+  for (int part = 0; part < kHalves * kParts; part += kVectors) {
     hn::Vec<D> sums[kBatch][kVectors];
 #pragma GCC unroll 16
     for (int pair = 0; pair < kBatch; ++pair) {
 #pragma GCC unroll 16
       for (int i = 0; i < kVectors; ++i) sums[pair][i] = hn::Set(d, queries.starts[pair]);
     }
-    const int8_t* HWY_RESTRICT k0 = tile.k[half];
+    // The parts of one half lie beside each other; more of them at once begin at part 0.
+    const int8_t* HWY_RESTRICT k0 = tile.k[part / kParts] + part % kParts * kWidth * kQuad;
     const int8_t* HWY_RESTRICT k1 = tile.k[kHalves - 1];
+#pragma GCC unroll 2
     for (int64_t e = 0; e < input.head_dim; e += kQuad) {
-      if (next != nullptr && half == 0) {
+      if (next != nullptr && part == 0) {
         PrefetchLine(next->k[0], e * kLanes);
         PrefetchLine(next->k[1], e * kLanes);
       }
-      const int8_t* HWY_RESTRICT query = queries.codes + e;
+      // Few keys are kept in registers and each query is read when it is used, or g++ spills.
+      Key<hn::Vec<D>> keys[kVectors];
 #pragma GCC unroll 16
       for (int i = 0; i < kVectors; ++i) {
-        const auto key =
-            MakeKey(LoadWords(d, (i < kParts ? k0 : k1) + (i % kParts) * kWidth * kQuad));
+        keys[i] = MakeKey(LoadWords(d, (i < kParts ? k0 : k1) + i % kParts * kWidth * kQuad));
+      }
+      const int8_t* HWY_RESTRICT query = queries.codes + e;
 #pragma GCC unroll 16
-        for (int pair = 0; pair < kBatch; ++pair) {
-          sums[pair][i] = KeyDot(sums[pair][i], key, BroadcastQuad(d, query + pair * kCodeStride));
-        }
+      for (int pair = 0; pair < kBatch; ++pair) {
+        const auto quad = BroadcastQuad(d, query + pair * kCodeStride);
+#pragma GCC unroll 16
+        for (int i = 0; i < kVectors; ++i) sums[pair][i] = KeyDot(sums[pair][i], keys[i], quad);
       }
       k0 += kLanes * kQuad;
       k1 += kLanes * kQuad;
     }
 #pragma GCC unroll 16
     for (int i = 0; i < kVectors; ++i) {
-      const int part = half * kParts + i;
+      const int at = part + i;
       const FloatVector scale =
-          LoadAsFloat(kFloat, tile.k_scales[part / kParts] + part % kParts * kWidth);
+          LoadAsFloat(kFloat, tile.k_scales[at / kParts] + at % kParts * kWidth);
 #pragma GCC unroll 16
       for (int pair = 0; pair < kBatch; ++pair) {
         hn::Store(hn::Mul(hn::ConvertTo(kFloat, sums[pair][i]), scale), kFloat,
-                  scores + pair * kTile + part * kWidth);
+                  scores + pair * kTile + at * kWidth);
       }
     }
   }
@@ -155,7 +178,7 @@ HWY_NOINLINE void QuantizeWeights(const Int8Tile& tile, const int* num_visible, 
 #pragma GCC unroll 16
     for (int i = 0; i < kVectors; ++i) {
       const FloatVector scaled = hn::Load(kFloat, weights + pair * kTile + i * kWidth);
-      const auto codes = hn::NearestInt(hn::Mul(scaled, inverse));
+      const auto codes = RoundToInteger(hn::Mul(scaled, inverse));
       const hn::Rebind<uint8_t, FloatTag> du8;
       hn::StoreU(hn::DemoteTo(du8, codes), du8, result.codes + pair * kTile + i * kWidth);
     }
@@ -187,6 +210,7 @@ HWY_INLINE void ValueInt8Columns(DF df, const Int8Input& input, int64_t column,
   }
   for (int half = 0; half < kHalves; ++half) {
     const int8_t* HWY_RESTRICT values = input.tile.v[half] + column * kQuad;
+#pragma GCC unroll 4
     for (int quad = 0; quad < kLanes / kQuad; ++quad) {
       if (next != nullptr) {
         for (int64_t e = 0; e < row_bytes; e += 64) {
@@ -228,7 +252,7 @@ HWY_INLINE void ValueInt8Columns(DF df, const Int8Input& input, int64_t column,
 template <int kBatch>
 HWY_NOINLINE void ValueInt8Tile(const Int8Input& input, const Int8Batch& batch,
                                 float* HWY_RESTRICT acc) {
-  constexpr int kVectors = kAccumulators / kBatch >= 4 ? 4 : 2;
+  constexpr int kVectors = VectorsAtOnce<kBatch>(4);
   int64_t column = 0;
   for (; column + kVectors * kWidth <= input.head_dim; column += kVectors * kWidth) {
     ValueInt8Columns<kBatch, kVectors>(kFloat, input, column, batch, acc);
