@@ -54,6 +54,7 @@ struct ModelInfo {
   int32_t context_length = 0;  // tokens, as trained
   int32_t max_model_len = 0;   // tokens, as this engine allows
   int32_t block_size = 0;      // tokens per block of the KV cache
+  std::string kv_cache_dtype;  // "float32", "float16", "bfloat16" or "int8"
   std::string simd;            // the kernels in use: "reference", "avx2", "avx512" or "neon"
   int32_t threads = 0;
   double load_s = 0;

@@ -23,7 +23,13 @@ enum class ComputeType {
 };
 
 // How K and V are stored. This chooses WHAT is computed.
-enum class KvCacheDtype { kAuto, kFloat32, kFloat16, kBFloat16 };  // kAuto = kFloat16
+enum class KvCacheDtype {
+  kAuto,  // kFloat16
+  kFloat32,
+  kFloat16,
+  kBFloat16,
+  kInt8,  // one FP16 scale per token and kv head; attention in integers
+};
 
 // How the cache is organised. Changes only memory and time, never a bit of the answer.
 enum class KvCacheMode {

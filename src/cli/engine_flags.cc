@@ -117,8 +117,11 @@ void EngineFlags::AddWhatOptions(CLI::App& app) {
             {{"auto", KvCacheDtype::kAuto},
              {"float32", KvCacheDtype::kFloat32},
              {"float16", KvCacheDtype::kFloat16},
-             {"bfloat16", KvCacheDtype::kBFloat16}},
-            "Storage of K and V (default auto = float16)");
+             {"bfloat16", KvCacheDtype::kBFloat16},
+             {"int8", KvCacheDtype::kInt8},
+             {"int8_per_token_head", KvCacheDtype::kInt8}},
+            "Storage of K and V (default auto = float16); int8: one scale per token and KV head, "
+            "and attention in integers; int8_per_token_head is vLLM's name for it");
   app.option_defaults()->group("Memory (how long and how large)");
   AddNumber(app, "--max-model-len", options_.model.max_model_len,
             "Tokens of prompt and output (default: the model's context, or what memory holds)");

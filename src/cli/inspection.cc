@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 #include <memory>
@@ -25,18 +24,16 @@ namespace {
 
 namespace json = boost::json;
 
-struct KvDtype {
+struct KvFormat {
   const char* name;
-  int64_t bytes;  // per element
+  KvCacheDtype dtype;
 };
-constexpr std::array<KvDtype, 3> kKvDtypes = {{{"float32", 4}, {"float16", 2}, {"bfloat16", 2}}};
+constexpr KvFormat kKvFormats[] = {{"float32", KvCacheDtype::kFloat32},
+                                   {"float16", KvCacheDtype::kFloat16},
+                                   {"bfloat16", KvCacheDtype::kBFloat16},
+                                   {"int8", KvCacheDtype::kInt8}};
 
 constexpr size_t kMaxArrayElements = 16;
-
-// K and V of one token in all layers.
-int64_t KvBytesPerToken(const model::ModelConfig& config, int64_t bytes_per_element) {
-  return 2 * int64_t{config.num_layers} * config.num_kv_heads * config.head_dim * bytes_per_element;
-}
 
 std::string FormatBytes(int64_t bytes) {
   if (bytes < 1024) return fmt::format("{} B", bytes);
@@ -165,8 +162,8 @@ void Inspection::AddModel(json::object* object) const {
                                     {"vocab_size", config.vocab_size},
                                     {"context_length", config.context_length}};
   json::object per_token;
-  for (const KvDtype& dtype : kKvDtypes) {
-    per_token[dtype.name] = KvBytesPerToken(config, dtype.bytes);
+  for (const KvFormat& format : kKvFormats) {
+    per_token[format.name] = engine::KvBytesPerToken(config, format.dtype);
   }
   (*object)["kv_bytes_per_token"] = std::move(per_token);
 }
@@ -210,12 +207,14 @@ std::string Inspection::ModelText() const {
       "\nmodel  {} ({})\n"
       "  {} layers, hidden {}, FFN {}, {} heads, {} KV heads, head_dim {}, vocabulary {}, context "
       "{} "
-      "tokens\n\nKV cache, bytes per token (2 x layers x KV heads x head_dim x element)\n",
+      "tokens\n\nKV cache, bytes per token (2 x layers x KV heads x (head_dim x element + "
+      "scale))\n",
       Printable(config.name), config.architecture, config.num_layers, config.hidden_dim,
       config.ffn_dim, config.num_heads, config.num_kv_heads, config.head_dim, config.vocab_size,
       config.context_length);
-  for (const KvDtype& dtype : kKvDtypes) {
-    out += fmt::format("  {:<12} {:>12}\n", dtype.name, KvBytesPerToken(config, dtype.bytes));
+  for (const KvFormat& format : kKvFormats) {
+    out += fmt::format("  {:<12} {:>12}\n", format.name,
+                       engine::KvBytesPerToken(config, format.dtype));
   }
   return out;
 }

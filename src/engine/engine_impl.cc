@@ -247,6 +247,7 @@ void EngineImpl::FillInfo(const EngineOptions& options, const kernels::KernelTab
   info_.context_length = config_.context_length;
   info_.max_model_len = plan_.max_model_len;
   info_.block_size = options.cache.block_size;
+  info_.kv_cache_dtype = kvstore::KvDtypeName(plan_.layout.dtype);
   info_.simd = kernels.name;
   info_.threads = threads_->num_threads();
   info_.file_bytes = static_cast<int64_t>(file_.file_bytes());

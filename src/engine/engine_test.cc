@@ -197,7 +197,8 @@ TEST(EngineTest, AContextThatMemoryShortensKeepsTheRotationsOfTheWholeOne) {
 
 TEST(EngineTest, WhatIsHeldIsAtMostWhatWasPlannedTagByTag) {
   for (KvCacheMode mode : {KvCacheMode::kPaged, KvCacheMode::kContiguous, KvCacheMode::kNone}) {
-    for (KvCacheDtype dtype : {KvCacheDtype::kFloat16, KvCacheDtype::kFloat32}) {
+    for (KvCacheDtype dtype :
+         {KvCacheDtype::kFloat16, KvCacheDtype::kFloat32, KvCacheDtype::kInt8}) {
       EngineOptions options = TinyOptions();
       options.cache.mode = mode;
       options.cache.dtype = dtype;
@@ -215,8 +216,10 @@ TEST(EngineTest, WhatIsHeldIsAtMostWhatWasPlannedTagByTag) {
         EXPECT_GT(plan.actual[tag], 0) << MemoryTagName(tag);
       }
       EXPECT_LE(plan.planned.total(), plan.limit_bytes);
-      // 2 layers, K and V, 2 heads of 64
-      const int64_t bytes_per_token = dtype == KvCacheDtype::kFloat32 ? 2048 : 1024;
+      // 2 layers, K and V, 2 heads of 64, or of 64 and a scale
+      const int64_t bytes_per_token = dtype == KvCacheDtype::kFloat32 ? 2048
+                                      : dtype == KvCacheDtype::kInt8  ? 528
+                                                                      : 1024;
       EXPECT_EQ(plan.kv_bytes_per_token, bytes_per_token);
       EXPECT_EQ(plan.actual[MemoryTag::kKvCache], 16 * 512 * bytes_per_token);
     }

@@ -16,11 +16,23 @@ kernels::KvDtype StorageOf(KvCacheDtype dtype) {
       return kernels::KvDtype::kFloat32;
     case KvCacheDtype::kBFloat16:
       return kernels::KvDtype::kBFloat16;
+    case KvCacheDtype::kInt8:
+      return kernels::KvDtype::kInt8;
     case KvCacheDtype::kAuto:
     case KvCacheDtype::kFloat16:
       return kernels::KvDtype::kFloat16;
   }
   return kernels::KvDtype::kFloat16;
+}
+
+kvcache::KvCacheSpec SpecOf(const model::ModelConfig& config, kernels::KvDtype dtype,
+                            int32_t block_size_tokens) {
+  return {.num_layers = config.num_layers,
+          .num_kv_heads = config.num_kv_heads,
+          .head_dim = config.head_dim,
+          .bytes_per_element = kvstore::BytesPerElement(dtype),
+          .block_size_tokens = block_size_tokens,
+          .scale_bytes = kvstore::ScaleBytes(dtype)};
 }
 
 // All of it exactly: the largest counts have no float64 of their own, and would be rounded beyond.
@@ -47,13 +59,8 @@ class Planner {
       : inputs_(inputs),
         limit_bytes_(ShareOf(inputs.memory_bytes, options.gpu_memory_utilization)),
         swap_bytes_(options.swap_space_bytes),
-        dtype_(StorageOf(options.dtype)) {
-    spec_.num_layers = inputs.config.num_layers;
-    spec_.num_kv_heads = inputs.config.num_kv_heads;
-    spec_.head_dim = inputs.config.head_dim;
-    spec_.bytes_per_element = kvstore::BytesPerElement(dtype_);
-    spec_.block_size_tokens = options.block_size;
-  }
+        dtype_(StorageOf(options.dtype)),
+        spec_(SpecOf(inputs.config, dtype_, options.block_size)) {}
 
   Status Validate() const { return spec_.Validate(); }
   int64_t BytesPerBlock() const { return spec_.BytesPerBlock().value_or(INT64_MAX); }
@@ -89,10 +96,9 @@ class Planner {
     const int64_t needed_kv = spec_.NumBlocksForTokens(wanted) * BytesPerBlock();
     const int64_t fixed = FixedUsage(inputs_, wanted).total();
     const std::string formula = fmt::format(
-        "K and V of {} tokens need {} bytes (2 x {} layers x {} KV heads x {} x {} "
-        "bytes a token, in blocks of {}), the swap space {} bytes, everything else {} bytes",
-        wanted, needed_kv, spec_.num_layers, spec_.num_kv_heads, spec_.head_dim,
-        spec_.bytes_per_element, spec_.block_size_tokens, SwapBytes(), fixed);
+        "K and V of {} tokens need {} bytes ({}, in blocks of {}), the swap space {} bytes, "
+        "everything else {} bytes",
+        wanted, needed_kv, TokenFormula(), spec_.block_size_tokens, SwapBytes(), fixed);
     const std::string available =
         kv_bytes ? fmt::format("kv_cache_memory_bytes is {} and the memory limit {} bytes",
                                *kv_bytes, limit_bytes_)
@@ -136,6 +142,22 @@ class Planner {
   }
 
  private:
+  // How the bytes of a token come about, in words.
+  std::string TokenFormula() const {
+    const std::string product =
+        fmt::format("2 x {} layers x {} KV heads x ", spec_.num_layers, spec_.num_kv_heads);
+    if (spec_.scale_bytes == 0) {
+      return fmt::format("{}{} x {} bytes a token", product, spec_.head_dim,
+                         spec_.bytes_per_element);
+    }
+    const int64_t vectors = 2 * int64_t{spec_.num_layers} * spec_.num_kv_heads;
+    const int64_t unpadded =
+        vectors * (int64_t{spec_.head_dim} * spec_.bytes_per_element + spec_.scale_bytes);
+    const int64_t padding = spec_.BytesPerToken().value_or(unpadded) - unpadded;
+    return fmt::format("{}({} x {} + {}) bytes a token{}", product, spec_.head_dim,
+                       spec_.bytes_per_element, spec_.scale_bytes,
+                       padding == 0 ? "" : fmt::format(" and {} of padding", padding));
+  }
   int64_t DefaultBlocks(int32_t max_model_len) const {
     const int64_t affordable = std::min(kDefaultKvBytes, KvBudget(max_model_len)) / BytesPerBlock();
     const int64_t context = spec_.NumBlocksForTokens(max_model_len);
@@ -168,6 +190,11 @@ Result<EnginePlan> PlanMemory(const PlanInputs& inputs, const ModelOptions& mode
   const bool may_shrink = !model_options.max_model_len.has_value();
   if (fits < 1 || (fits < wanted && !may_shrink)) return planner.TooLittle(wanted, fits, kv_bytes);
   return planner.Finish(fits, kv_bytes);
+}
+
+int64_t KvBytesPerToken(const model::ModelConfig& config, KvCacheDtype dtype) {
+  const int32_t block_size_tokens = CacheOptions().block_size;
+  return SpecOf(config, StorageOf(dtype), block_size_tokens).BytesPerToken().value_or(0);
 }
 
 int32_t DefaultMaxNumBatchedTokens(const model::ModelConfig& config, bool has_avx512,

@@ -49,6 +49,9 @@ inline constexpr int32_t kMaxLogitsRows = 16;
 Result<EnginePlan> PlanMemory(const PlanInputs& inputs, const ModelOptions& model_options,
                               const CacheOptions& cache_options);
 
+// K and V of one token in all layers, in blocks of the default size; 0 if it overflows.
+int64_t KvBytesPerToken(const model::ModelConfig& config, KvCacheDtype dtype);
+
 // The prefill chunk that keeps a full step under about half a second, from the products' operations
 // per token and the threads: a power of two in [16, 512].
 int32_t DefaultMaxNumBatchedTokens(const model::ModelConfig& config, bool has_avx512,

@@ -145,6 +145,32 @@ TEST(MemoryPlannerTest, TheKvFormatSetsTheBytesOfAToken) {
   }
 }
 
+TEST(MemoryPlannerTest, Int8CountsItsScalesAndThePaddingOfBlocksOf8) {
+  CacheOptions cache = WholeMemory();
+  cache.dtype = KvCacheDtype::kInt8;
+  for (const auto& [block_size, bytes] : {std::pair{16, 528}, {8, 544}, {256, 528}}) {
+    cache.block_size = block_size;
+    const EnginePlan plan = MustPlan(Inputs(int64_t{1} << 30), {}, cache);
+    // 2 layers x 2 x 2 KV heads x (64 + 2); blocks of 8 have 4 more bytes per token and head pair
+    EXPECT_EQ(plan.memory.kv_bytes_per_token, bytes) << block_size;
+    EXPECT_EQ(plan.memory.planned[MemoryTag::kKvCache], plan.memory.kv_capacity_tokens * bytes);
+  }
+}
+
+TEST(MemoryPlannerTest, ARefusalInInt8ShowsScalesAndPadding) {
+  CacheOptions cache;
+  cache.dtype = KvCacheDtype::kInt8;
+  cache.kv_cache_memory_bytes = 1000;
+  const auto message = [&cache] {
+    return PlanMemory(Inputs(int64_t{1} << 30), MaxModelLen(512), cache).status().message();
+  };
+  EXPECT_THAT(message(), HasSubstr("need 270336 bytes (2 x 2 layers x 2 KV heads x (64 x 1 + 2) "
+                                   "bytes a token, in blocks of 16)"));
+  cache.block_size = 8;
+  EXPECT_THAT(message(), HasSubstr("need 278528 bytes (2 x 2 layers x 2 KV heads x (64 x 1 + 2) "
+                                   "bytes a token and 16 of padding, in blocks of 8)"));
+}
+
 TEST(MemoryPlannerTest, WithoutMaxModelLenTheContextShrinksToWhatFits) {
   const EnginePlan plan = MustPlan(InputsWithRoomFor(10, 160), {}, WholeMemory());
 

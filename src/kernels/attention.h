@@ -1,19 +1,21 @@
 #pragma once
 
 // Purpose:    writing K and V into blocks, and the canonical attention over them (arithmetic.md A8,
-//             A9).
+//             A8b, A9).
 // Threading:  pure; callers split (kv head, rows, chunk) among threads.
 // Invariants: the result of a query row depends on its own query and on the visible stored K and V
 //             only.
 // Layout of one (layer, block), B = block_size_tokens, T = min(B, 16), per kv head:
-//             K [B / T][head_dim][T], then V [B][head_dim]; elements of `dtype`.
+//             K [B / T][head_dim][T], then V [B][head_dim]; elements of `dtype`. INT8: codes of K
+//             [B / T][head_dim / 4][T][4], then of V [B / 4][head_dim][4], so that each group of 4
+//             bytes is one operand of an integer dot product; then FP16 scales of K [B] and V [B].
 
 #include <cstddef>
 #include <cstdint>
 
 namespace octavo::kernels {
 
-enum class KvDtype : uint8_t { kFloat32, kFloat16, kBFloat16 };
+enum class KvDtype : uint8_t { kFloat32, kFloat16, kBFloat16, kInt8 };
 
 // One layer's K and V of one sequence, as a kernel sees it.
 struct PagedKvView {
@@ -26,6 +28,9 @@ struct PagedKvView {
   int32_t head_dim;             // a multiple of 8, up to 256
   KvDtype dtype;
 };
+
+// INT8: from a head's K to its scales. V's codes take as many bytes as K's.
+inline size_t ScalesOffsetBytes(const PagedKvView& view) { return 2 * view.v_offset_bytes; }
 
 // Query rows that one block table serves: rows of one sequence at consecutive positions, or rows of
 // several sequences that see the same positions of blocks that they share.

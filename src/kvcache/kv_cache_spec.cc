@@ -10,6 +10,8 @@
 namespace octavo::kvcache {
 namespace {
 
+constexpr int32_t kPaddedHeadMultiple = 64;  // bytes
+
 Status CheckPositive(const char* name, int32_t value) {
   if (value > 0) return Status::Ok();
   return Status::InvalidArgument(
@@ -28,6 +30,10 @@ Status KvCacheSpec::Validate() const {
   if (Status s = CheckPositive("num_kv_heads", num_kv_heads); !s.ok()) return s;
   if (Status s = CheckPositive("head_dim", head_dim); !s.ok()) return s;
   if (Status s = CheckPositive("bytes_per_element", bytes_per_element); !s.ok()) return s;
+  if (scale_bytes < 0) {
+    return Status::InvalidArgument(
+        fmt::format("KV cache: scale_bytes is {}, at least 0 is needed", scale_bytes));
+  }
   if (!IsBlockSize(block_size_tokens)) {
     return Status::InvalidArgument(
         fmt::format("KV cache: block size is {} tokens, possible are 8, 16, 32, 64, 128 and 256",
@@ -39,9 +45,22 @@ Status KvCacheSpec::Validate() const {
   return Status::Ok();
 }
 
+std::optional<int64_t> KvCacheSpec::HeadBytesPerBlock() const {
+  const auto elements = base::CheckedProduct(int64_t{head_dim}, int64_t{bytes_per_element});
+  const auto with_scale = elements ? base::CheckedAdd(*elements, int64_t{scale_bytes}) : elements;
+  if (!with_scale) return std::nullopt;
+  const auto bytes = base::CheckedProduct(int64_t{2}, *with_scale, int64_t{block_size_tokens});
+  if (!bytes || scale_bytes == 0) return bytes;
+  return base::CheckedRoundUp(*bytes, int64_t{kPaddedHeadMultiple});
+}
+
+// The padding of a head is divided among a block's tokens without a remainder: both are powers of
+// two, and where a block is the larger one there is none.
 std::optional<int64_t> KvCacheSpec::BytesPerToken() const {
-  return base::CheckedProduct(int64_t{2}, int64_t{num_layers}, int64_t{num_kv_heads},
-                              int64_t{head_dim}, int64_t{bytes_per_element});
+  const auto head = HeadBytesPerBlock();
+  if (!head) return std::nullopt;
+  return base::CheckedProduct(int64_t{num_layers}, int64_t{num_kv_heads},
+                              *head / block_size_tokens);
 }
 
 std::optional<int64_t> KvCacheSpec::BytesPerBlock() const {

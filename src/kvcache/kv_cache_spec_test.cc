@@ -41,6 +41,20 @@ TEST_P(KnownModelTest, Float16BytesPerTokenAndPerBlockAreTheKnownOnes) {
 
 INSTANTIATE_TEST_SUITE_P(KvCacheSpec, KnownModelTest, testing::ValuesIn(kModels));
 
+TEST(KvCacheSpecTest, ScalesAddTheirBytesAndOnlyBlocksOf8TokensArePadded) {
+  KvCacheSpec spec{30, 3, 64, 1, 16, 2};  // SmolLM2-135M in INT8
+
+  for (const int32_t block_size : {16, 32, 64, 128, 256}) {
+    spec.block_size_tokens = block_size;
+    EXPECT_EQ(spec.BytesPerToken(), 11880) << block_size;  // 2 x 30 x 3 x (64 + 2)
+    EXPECT_EQ(spec.BytesPerBlock(), block_size * 11880);
+  }
+  spec.block_size_tokens = 8;  // 2 x 8 x 66 = 1,056 bytes a head, padded to 1,088
+  EXPECT_EQ(spec.HeadBytesPerBlock(), 1088);
+  EXPECT_EQ(spec.BytesPerBlock(), 30 * 3 * 1088);
+  EXPECT_EQ(spec.BytesPerToken(), 12240);
+}
+
 TEST(KvCacheSpecTest, Llama3At128KTokensTakes16GiB) {
   const KvCacheSpec spec{32, 8, 128, 2, 16};
 
@@ -75,6 +89,7 @@ TEST(KvCacheSpecTest, AnErrorNamesTheFieldAndItsValue) {
   EXPECT_EQ(message({30, -3, 64, 2, 16}), "KV cache: num_kv_heads is -3, at least 1 is needed");
   EXPECT_EQ(message({30, 3, 0, 2, 16}), "KV cache: head_dim is 0, at least 1 is needed");
   EXPECT_EQ(message({30, 3, 64, 0, 16}), "KV cache: bytes_per_element is 0, at least 1 is needed");
+  EXPECT_EQ(message({30, 3, 64, 1, 16, -2}), "KV cache: scale_bytes is -2, at least 0 is needed");
   EXPECT_EQ(message({30, 3, 64, 2, 24}),
             "KV cache: block size is 24 tokens, possible are 8, 16, 32, 64, 128 and 256");
 }

@@ -14,8 +14,20 @@ constexpr int32_t kMaxHeadDim = 256;
 }  // namespace
 
 int32_t BytesPerElement(kernels::KvDtype dtype) {
-  return dtype == kernels::KvDtype::kFloat32 ? 4 : 2;
+  switch (dtype) {
+    case kernels::KvDtype::kFloat32:
+      return 4;
+    case kernels::KvDtype::kFloat16:
+    case kernels::KvDtype::kBFloat16:
+      return 2;
+    case kernels::KvDtype::kInt8:
+      return 1;
+  }
+  OCTAVO_CHECK(false, "not a KvDtype");
+  return 0;
 }
+
+int32_t ScaleBytes(kernels::KvDtype dtype) { return dtype == kernels::KvDtype::kInt8 ? 2 : 0; }
 
 std::string_view KvDtypeName(kernels::KvDtype dtype) {
   switch (dtype) {
@@ -25,6 +37,8 @@ std::string_view KvDtypeName(kernels::KvDtype dtype) {
       return "float16";
     case kernels::KvDtype::kBFloat16:
       return "bfloat16";
+    case kernels::KvDtype::kInt8:
+      return "int8";
   }
   OCTAVO_CHECK(false, "not a KvDtype");
   return {};
@@ -33,6 +47,7 @@ std::string_view KvDtypeName(kernels::KvDtype dtype) {
 Result<KvLayout> KvLayout::Create(kvcache::KvCacheSpec spec, kernels::KvDtype dtype,
                                   int64_t num_blocks) {
   spec.bytes_per_element = BytesPerElement(dtype);
+  spec.scale_bytes = ScaleBytes(dtype);
   if (Status s = spec.Validate(); !s.ok()) return s;
   if (spec.head_dim % kHeadDimMultiple != 0 || spec.head_dim > kMaxHeadDim) {
     return Status::Unimplemented(
@@ -53,7 +68,7 @@ Result<KvLayout> KvLayout::Create(kvcache::KvCacheSpec spec, kernels::KvDtype dt
   }
 
   // The products below are parts of arena_bytes, so they do not overflow. K of one head in one
-  // block is at least 8 tokens x 8 elements x 2 bytes, and always a multiple of 64.
+  // block is at least 8 tokens x 8 elements x 1 byte, and always a multiple of 64.
   KvLayout layout;
   layout.spec = spec;
   layout.dtype = dtype;
@@ -61,7 +76,7 @@ Result<KvLayout> KvLayout::Create(kvcache::KvCacheSpec spec, kernels::KvDtype dt
   layout.v_offset_bytes = static_cast<size_t>(spec.block_size_tokens) *
                           static_cast<size_t>(spec.head_dim) *
                           static_cast<size_t>(spec.bytes_per_element);
-  layout.head_stride_bytes = 2 * layout.v_offset_bytes;
+  layout.head_stride_bytes = static_cast<size_t>(*spec.HeadBytesPerBlock());
   layout.block_stride_bytes = layout.head_stride_bytes * static_cast<size_t>(spec.num_kv_heads);
   layout.layer_stride_bytes = layout.block_stride_bytes * static_cast<size_t>(num_blocks);
   layout.arena_bytes = static_cast<size_t>(*arena_bytes);

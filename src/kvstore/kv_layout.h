@@ -1,11 +1,11 @@
 #pragma once
 
-// Purpose:    where the bytes of a block lie: arena [layer][block][kv head]{K, V}, as
+// Purpose:    where the bytes of a block lie: arena [layer][block][kv head]{K, V, scales}, as
 //             kernels/attention.h reads it.
 // Ownership:  plain values.
 // Threading:  pure.
 // Invariants: every offset and stride is a multiple of 64; the sum of a block's parts over the
-//             layers is KvCacheSpec::BytesPerBlock, without padding.
+//             layers is KvCacheSpec::BytesPerBlock. Only INT8 in blocks of 8 tokens has padding.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,10 +17,12 @@
 
 namespace octavo::kvstore {
 
-// 4 or 2.
+// 4, 2 or 1.
 int32_t BytesPerElement(kernels::KvDtype dtype);
+// Of one token and kv head: 2 for INT8, whose scales are FP16, else 0.
+int32_t ScaleBytes(kernels::KvDtype dtype);
 
-// "float32", "float16", "bfloat16".
+// "float32", "float16", "bfloat16", "int8".
 std::string_view KvDtypeName(kernels::KvDtype dtype);
 
 struct KvLayout {
@@ -35,7 +37,7 @@ struct KvLayout {
   size_t arena_bytes = 0;         // all layers
 
   // The layout of num_blocks blocks, or which figure is outside its limits. spec.bytes_per_element
-  // is set from dtype.
+  // and spec.scale_bytes are set from dtype.
   static Result<KvLayout> Create(kvcache::KvCacheSpec spec, kernels::KvDtype dtype,
                                  int64_t num_blocks);
 

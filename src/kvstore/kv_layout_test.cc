@@ -29,6 +29,20 @@ TEST(KvLayoutTest, PlacesSmolLm2InBlocksOf16AsWorkedOutByHand) {
   EXPECT_EQ(layout->KeyOffset(2, 7, 1), 2 * 1228800u + 7 * 12288u + 4096u);
 }
 
+TEST(KvLayoutTest, PlacesSmolLm2InInt8AsWorkedOutByHand) {
+  const auto layout = KvLayout::Create(SmolLm2(16), KvDtype::kInt8, 100);
+
+  ASSERT_TRUE(layout.ok()) << layout.status().message();
+  EXPECT_EQ(layout->v_offset_bytes, 1024u);      // 16 tokens x 64
+  EXPECT_EQ(layout->head_stride_bytes, 2112u);   // K, V and 2 x 16 FP16 scales
+  EXPECT_EQ(layout->block_stride_bytes, 6336u);  // 3 heads
+  EXPECT_EQ(layout->arena_bytes, 19008000u);     // 30 layers = 100 x 16 x 11,880
+
+  const auto small = KvLayout::Create(SmolLm2(8), KvDtype::kInt8, 100);
+  EXPECT_EQ(small->v_offset_bytes, 512u);
+  EXPECT_EQ(small->head_stride_bytes, 1088u);  // 1,056 and 32 of padding
+}
+
 class EveryShapeTest : public testing::TestWithParam<KvDtype> {};
 
 TEST_P(EveryShapeTest, PartsAreAlignedAndAddUpToTheSpecsBytes) {
@@ -45,13 +59,18 @@ TEST_P(EveryShapeTest, PartsAreAlignedAndAddUpToTheSpecsBytes) {
       EXPECT_EQ(layout->block_stride_bytes % 64, 0u);
       EXPECT_EQ(layout->layer_stride_bytes % 64, 0u);
       EXPECT_EQ(layout->arena_bytes, 30 * layout->layer_stride_bytes);
+      const bool has_scales = GetParam() == KvDtype::kInt8;
+      EXPECT_GE(
+          layout->head_stride_bytes,
+          2 * layout->v_offset_bytes + (has_scales ? 4 * static_cast<size_t>(block_size) : 0));
       EXPECT_EQ(static_cast<int64_t>(layout->arena_bytes), 5 * *layout->spec.BytesPerBlock());
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(KvLayout, EveryShapeTest,
-                         testing::Values(KvDtype::kFloat32, KvDtype::kFloat16, KvDtype::kBFloat16),
+                         testing::Values(KvDtype::kFloat32, KvDtype::kFloat16, KvDtype::kBFloat16,
+                                         KvDtype::kInt8),
                          [](const auto& test) { return std::string(KvDtypeName(test.param)); });
 
 TEST(KvLayoutTest, AnElementOf4BytesDoublesTheArena) {

@@ -11,7 +11,7 @@
 namespace octavo::kvstore {
 namespace {
 
-// A quiet NaN of the element type, as bits.
+// A quiet NaN of the element type, as bits; INT8: in the scales.
 void FillWithNaN(base::AlignedBuffer& arena, kernels::KvDtype dtype) {
   switch (dtype) {
     case kernels::KvDtype::kFloat32:
@@ -22,6 +22,9 @@ void FillWithNaN(base::AlignedBuffer& arena, kernels::KvDtype dtype) {
       break;
     case kernels::KvDtype::kBFloat16:
       std::ranges::fill(arena.As<uint16_t>(), uint16_t{0x7fc0});
+      break;
+    case kernels::KvDtype::kInt8:
+      std::ranges::fill(arena.As<uint16_t>(), uint16_t{0xffff});
       break;
   }
 }

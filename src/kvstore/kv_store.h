@@ -21,8 +21,8 @@ namespace octavo::kvstore {
 
 enum class InitialFill {
   kZero,
-  kNaN,  // every element a NaN: a test that reads a slot nobody wrote will see it. Touches the
-         // whole arena.
+  kNaN,  // every element (INT8: every scale) a NaN: a test that reads a slot nobody wrote will see
+         // it. Touches the whole arena.
 };
 
 class KvStore {

@@ -134,7 +134,8 @@ TEST(KvStoreTest, APoisonedStoreHoldsNothingButNaN) {
 
   // A 16-bit NaN has all exponent bits and some of the mantissa's.
   for (const auto& [dtype, exponent] :
-       {std::pair{KvDtype::kFloat16, 0x7c00}, std::pair{KvDtype::kBFloat16, 0x7f80}}) {
+       {std::pair{KvDtype::kFloat16, 0x7c00}, std::pair{KvDtype::kBFloat16, 0x7f80},
+        std::pair{KvDtype::kInt8, 0x7c00}}) {
     KvStore store = *KvStore::Create(SmallLayout(dtype, 2), ledger, InitialFill::kNaN);
     std::vector<uint16_t> bits(store.layout().arena_bytes / sizeof(uint16_t));
     std::memcpy(bits.data(), store.View(0, {}).base, store.layout().arena_bytes);

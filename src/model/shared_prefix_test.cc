@@ -171,7 +171,7 @@ RC_GTEST_PROP(SharedPrefixTest, RandomTreesOfSequencesGiveTheBitsOfEachAlone, ()
   TestModelOptions options;
   options.block_size = 8 << *rc::gen::inRange(0, 6);
   options.kv_dtype = *rc::gen::element(kernels::KvDtype::kFloat32, kernels::KvDtype::kFloat16,
-                                       kernels::KvDtype::kBFloat16);
+                                       kernels::KvDtype::kBFloat16, kernels::KvDtype::kInt8);
   options.kernels = *rc::gen::elementOf(AllTables());
   options.num_threads = *rc::gen::inRange(1, 4);
   options.max_rows = 512;

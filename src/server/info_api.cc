@@ -133,6 +133,7 @@ Awaitable<void> ServerInfo(Service& service, Exchange& exchange) {
   json.Key("kv_cache")
       .BeginObject()
       .Member("block_size", int64_t{service.engine()->model_info().block_size})
+      .Member("dtype", service.engine()->model_info().kv_cache_dtype)
       .Member("num_blocks", int64_t{stats.cache.num_blocks})
       .Member("num_free_blocks", int64_t{stats.cache.num_free_blocks})
       .Member("num_cached_blocks", int64_t{stats.cache.num_cached_blocks})

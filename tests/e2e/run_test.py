@@ -66,6 +66,17 @@ class RunTest(unittest.TestCase):
         fitting = octavo(*run, "--kv-cache-memory-bytes", str(int(advised.group(1)) - (16 << 20)), prefix=limited)
         self.assertEqual(fitting.returncode, 0, fitting.stderr)
 
+    def test_int8_kv_has_two_names_and_takes_11880_bytes_a_token(self):
+        greedy = ("-p", PROMPT, *GREEDY, "--max-tokens", "4")
+        results = [run_json(*greedy, "--kv-cache-dtype", name) for name in ("int8", "int8_per_token_head")]
+
+        self.assertEqual(results[0]["outputs"], results[1]["outputs"])
+        for result in results:
+            self.assertEqual(result["memory"]["kv_bytes_per_token"], 11880)
+        padded = run_json(*greedy, "--kv-cache-dtype", "int8", "--block-size", "8")
+        self.assertEqual(padded["memory"]["kv_bytes_per_token"], 12240)
+        self.assertEqual(padded["outputs"], results[0]["outputs"])
+
     def test_logprobs_are_parallel_arrays(self):
         result = run_json("-p", PROMPT, *GREEDY, "--max-tokens", "3", "--logprobs", "2", "--prompt-logprobs", "1")
 

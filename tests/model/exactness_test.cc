@@ -126,17 +126,36 @@ class ExactnessTest : public ::testing::Test {
     return all;
   }
 
-  const Outcome& Baseline() {
-    static const Outcome outcome = Run(base_);
-    return outcome;
-  }
-
   EngineOptions base_;
 };
 
-TEST_F(ExactnessTest, TheSameRequestTwiceGivesTheSameBits) { EXPECT_EQ(Run(base_), Baseline()); }
+// What must hold for each format of K and V by itself.
+class EveryKvFormatTest : public ExactnessTest, public ::testing::WithParamInterface<KvCacheDtype> {
+ protected:
+  void SetUp() override {
+    ExactnessTest::SetUp();
+    base_.cache.dtype = GetParam();
+  }
 
-TEST_F(ExactnessTest, BlockSizesGiveTheSameBits) {
+  const Outcome& Baseline() {
+    static std::map<KvCacheDtype, Outcome> outcomes;
+    const auto [entry, is_new] = outcomes.try_emplace(GetParam());
+    if (is_new) entry->second = Run(base_);
+    return entry->second;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Exactness, EveryKvFormatTest,
+                         ::testing::Values(KvCacheDtype::kFloat16, KvCacheDtype::kInt8),
+                         [](const auto& test) {
+                           return test.param == KvCacheDtype::kInt8 ? "int8" : "float16";
+                         });
+
+TEST_P(EveryKvFormatTest, TheSameRequestTwiceGivesTheSameBits) {
+  EXPECT_EQ(Run(base_), Baseline());
+}
+
+TEST_P(EveryKvFormatTest, BlockSizesGiveTheSameBits) {
   for (int32_t block_size : {8, 32, 64, 256}) {
     EngineOptions options = base_;
     options.cache.block_size = block_size;
@@ -144,7 +163,7 @@ TEST_F(ExactnessTest, BlockSizesGiveTheSameBits) {
   }
 }
 
-TEST_F(ExactnessTest, PrefillChunksGiveTheSameBits) {
+TEST_P(EveryKvFormatTest, PrefillChunksGiveTheSameBits) {
   for (int32_t chunk : {1, 7, 64, 1024}) {
     EngineOptions options = base_;
     options.scheduler.max_num_batched_tokens = chunk;
@@ -152,7 +171,7 @@ TEST_F(ExactnessTest, PrefillChunksGiveTheSameBits) {
   }
 }
 
-TEST_F(ExactnessTest, CacheModesGiveTheSameBits) {
+TEST_P(EveryKvFormatTest, CacheModesGiveTheSameBits) {
   for (KvCacheMode mode : {KvCacheMode::kContiguous, KvCacheMode::kNone}) {
     EngineOptions options = base_;
     options.cache.mode = mode;
@@ -160,7 +179,7 @@ TEST_F(ExactnessTest, CacheModesGiveTheSameBits) {
   }
 }
 
-TEST_F(ExactnessTest, ThreadCountsGiveTheSameBits) {
+TEST_P(EveryKvFormatTest, ThreadCountsGiveTheSameBits) {
   for (int32_t threads : {1, 3, 8}) {
     EngineOptions options = base_;
     options.device.threads = threads;
@@ -168,7 +187,7 @@ TEST_F(ExactnessTest, ThreadCountsGiveTheSameBits) {
   }
 }
 
-TEST_F(ExactnessTest, InstructionSetsGiveTheSameBits) {
+TEST_P(EveryKvFormatTest, InstructionSetsGiveTheSameBits) {
   EngineOptions options = base_;
   options.device.simd = SimdLevel::kAvx2;
   EXPECT_EQ(Run(options), Baseline());
@@ -180,7 +199,7 @@ TEST_F(ExactnessTest, InstructionSetsGiveTheSameBits) {
   }
 }
 
-TEST_F(ExactnessTest, TheReferenceKernelsGiveTheSameBits) {
+TEST_P(EveryKvFormatTest, TheReferenceKernelsGiveTheSameBits) {
   constexpr size_t kTokens = kIsSanitized ? 4 : 40;
   for (ComputeType compute : {ComputeType::kInt8, ComputeType::kInt16, ComputeType::kFloat32}) {
     EngineOptions options = base_;
@@ -211,7 +230,7 @@ TEST_F(ExactnessTest, Int16ProductsGiveTheSameBitsHoweverTheyAreComputed) {
   EXPECT_EQ(Run(changed), expected) << "contiguous";
 }
 
-TEST_F(ExactnessTest, AReusedPrefixGivesTheSameBits) {
+TEST_P(EveryKvFormatTest, AReusedPrefixGivesTheSameBits) {
   const std::unique_ptr<Engine> engine = MakeEngine(base_);
   const Request request = MakeRequest(*engine, kPromptTokens, kOutputTokens, 0.0f, false);
   const Outcome cold = OutcomeOf(engine->Generate(request.prompt, request.params));
@@ -247,7 +266,8 @@ TEST_F(ExactnessTest, OutputsHashToTheCommittedGoldens) {
                                                           {"float32", ComputeType::kFloat32}};
   const std::pair<const char*, KvCacheDtype> dtypes[] = {{"float32", KvCacheDtype::kFloat32},
                                                          {"float16", KvCacheDtype::kFloat16},
-                                                         {"bfloat16", KvCacheDtype::kBFloat16}};
+                                                         {"bfloat16", KvCacheDtype::kBFloat16},
+                                                         {"int8", KvCacheDtype::kInt8}};
   for (const auto& [compute_name, compute] : computes) {
     for (const auto& [dtype_name, dtype] : dtypes) {
       EngineOptions options = base_;

@@ -105,6 +105,7 @@ class HealthFromTheStart(ServerTest):
             for path in ("/health", "/ready", "/v1/models", "/v1/loads", "/server_info"):
                 with self.subTest(path):
                     self.assertEqual(200, server.get(path).status)
+            self.assertEqual("float16", server.get("/server_info").json()["kv_cache"]["dtype"])
             choice, _ = server.complete("The capital of France is", max_tokens=1)
             self.assertEqual(" Paris", choice["text"])
 

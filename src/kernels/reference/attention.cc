@@ -1,4 +1,5 @@
-// The canonical attention in plain loops: docs/contracts/arithmetic.md A8 and A9 as they stand.
+// The canonical attention in plain loops: docs/contracts/arithmetic.md A8 and A9 as they stand. A8b
+// is in attention_int8.cc.
 
 #include "kernels/attention.h"
 
@@ -12,6 +13,7 @@
 #include "kernels/arithmetic_version.h"
 #include "kernels/canonical_math.h"
 #include "kernels/kernel_sets.h"
+#include "kernels/reference/attention_int8.h"
 #include "kernels/reference/target.h"
 
 OCTAVO_REFERENCE_BEGIN
@@ -69,6 +71,7 @@ struct SlotAddress {
 
 void StoreKv(const PagedKvView& view, int64_t position, int64_t num_kv_heads, const float* k,
              const float* v) {
+  if (view.dtype == KvDtype::kInt8) return StoreKvInt8(view, position, num_kv_heads, k, v);
   const int64_t head_dim = view.head_dim;
   for (int64_t head = 0; head < num_kv_heads; ++head) {
     const SlotAddress slot(view, head, position);
@@ -79,24 +82,12 @@ void StoreKv(const PagedKvView& view, int64_t position, int64_t num_kv_heads, co
   }
 }
 
-// The running state of one (row, head) within a chunk.
-struct Partial {
-  explicit Partial(float* partial)
-      : max(partial), sums(partial + kPartialHeader - kLanes), acc(partial + kPartialHeader) {}
-  float* max;
-  float* sums;  // [16]
-  float* acc;   // [head_dim]
-};
-
-// The first visible positions of a tile.
-struct TilePositions {
-  int64_t first;
-  int64_t num_visible;
-};
-
 // Attends one query to a tile.
 void AttendTile(const PagedKvView& view, int64_t kv_head, const float* q, float scale,
                 TilePositions positions, Partial state) {
+  if (view.dtype == KvDtype::kInt8) {
+    return AttendTileInt8(view, kv_head, q, scale, positions, state);
+  }
   const auto [first, num_visible] = positions;
   const int64_t head_dim = view.head_dim;
   float weights[kTile] = {};

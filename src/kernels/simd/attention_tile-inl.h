@@ -237,8 +237,8 @@ HWY_NOINLINE void ValueTile(const TileInput<Element>& input, TileRange range,
 template <int kPairs>
 struct SoftmaxState {
   int num_pairs;
-  float scale;
-  int64_t partial_stride;  // floats from one pair's partial to the next
+  int64_t partial_stride;         // floats from one pair's partial to the next
+  HWY_ALIGN float scale[kPairs];  // of a pair's scores
   HWY_ALIGN float max[kPairs];
   HWY_ALIGN float new_max[kPairs];
   HWY_ALIGN float correction[kPairs];
@@ -294,7 +294,7 @@ HWY_NOINLINE void SoftmaxTile(const int* num_visible, SoftmaxState<kPairs>& stat
                               float* HWY_RESTRICT scores, float* HWY_RESTRICT partials) {
   for (int pair = 0; pair < state.num_pairs; ++pair) {
     state.new_max[pair] =
-        ScaleAndMax(scores + pair * kTile, state.scale, num_visible[pair], state.max[pair]);
+        ScaleAndMax(scores + pair * kTile, state.scale[pair], num_visible[pair], state.max[pair]);
   }
   const FloatVector minus_infinity = hn::Set(kFloat, -std::numeric_limits<float>::infinity());
   for (int pair = 0; pair < state.num_pairs; pair += kWidth) {
