@@ -89,6 +89,10 @@ def parse(words):
         found.error(f"--octavo: there is no program {args.octavo}; scripts/build makes it")
     if args.threads < 1 or (args.repeat is not None and args.repeat < 1):
         found.error("--threads and --repeat must be at least 1")
+    for option, path in (("--json", args.json), ("--svg", args.svg)):
+        folder = os.path.dirname(os.path.abspath(path)) if path else "."
+        if path and (os.path.isdir(path) or not os.access(path if os.path.exists(path) else folder, os.W_OK)):
+            found.error(f"{option} {path}: cannot be written; name a file in a folder that exists")
     args.repeat = args.repeat or (1 if args.quick else REPEAT)
     return args
 

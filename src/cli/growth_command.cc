@@ -17,6 +17,7 @@ namespace {
 
 constexpr int32_t kRunningBesideTheQueue = 4;  // sequences
 constexpr int32_t kDecodeRoom = 40;            // tokens beyond the longest prompt
+constexpr int32_t kGrowthModelLen = 1024;      // tokens, to outlast those who wait
 constexpr double kSecondsPerPool = 0.5;
 
 constexpr char kGrowthExamples[] =
@@ -25,7 +26,8 @@ constexpr char kGrowthExamples[] =
   batch    output tokens/s of so many sequences of short context together
   waiting  output tokens/s of 4 running sequences while so many requests wait
   pool     blocks/s through a cache of so many blocks, all full: no model
-Takes some minutes with the default sizes. Prompts longer than the model's context are left out.
+Takes some minutes with the default sizes. Prompts longer than the model's context, of at least 1024
+tokens, are left out.
 
 Examples:
   octavo bench growth --plots growth
@@ -57,6 +59,9 @@ GrowthBench::GrowthBench(CLI::App& app) {
 Status GrowthBench::Run() {
   const Result<EngineOptions> options = engine_flags_.Options();
   if (!options.ok()) return options.status();
+  if (!plot_prefix_.empty()) {
+    if (Status status = CheckWritable(PlotPath("context")); !status.ok()) return status;
+  }
   if (Status status = MeasureEngine(*options); !status.ok()) return status;
   if (Status status = MeasureQueue(*options); !status.ok()) return status;
   Status status = Keep(
@@ -68,7 +73,13 @@ Status GrowthBench::Run() {
 Status GrowthBench::MeasureEngine(const EngineOptions& options) {
   const Result<std::unique_ptr<Engine>> engine = Engine::Create(options);
   if (!engine.ok()) return engine.status();
-  const int32_t longest = (*engine)->model_info().max_model_len - kDecodeRoom;
+  const int32_t max_model_len = (*engine)->model_info().max_model_len;
+  if (max_model_len < kGrowthModelLen) {
+    return Status::InvalidArgument(
+        fmt::format("--max-model-len is {}, but this takes at least {} tokens", max_model_len,
+                    kGrowthModelLen));
+  }
+  const int32_t longest = max_model_len - kDecodeRoom;
   std::erase_if(contexts_, [longest](int32_t context) { return context > longest; });
   Result<bench::GrowthCurve> curve = bench::DecodeRateByContext(**engine, contexts_);
   if (!curve.ok()) return curve.status();
@@ -108,12 +119,15 @@ Status GrowthBench::Keep(Curve curve) {
     bench::PlotSeries series{"octavo", curve.points, false};
     for (auto& [size, rate] : series.points) size = std::max(size, 1.0);  // none waits
     plot.series.push_back(std::move(series));
-    Status status =
-        WriteFile(fmt::format("{}-{}.svg", plot_prefix_, curve.name), bench::PlotSvg(plot));
+    Status status = WriteFile(PlotPath(curve.name), bench::PlotSvg(plot));
     if (!status.ok()) return status;
   }
   curves_.push_back(std::move(curve));
   return Status::Ok();
+}
+
+std::string GrowthBench::PlotPath(const std::string& name) const {
+  return fmt::format("{}-{}.svg", plot_prefix_, name);
 }
 
 std::string GrowthBench::ToJson() const {

@@ -34,6 +34,7 @@ class GrowthBench {
   Status Keep(Curve curve);
   Status MeasureEngine(const EngineOptions& options);
   Status MeasureQueue(const EngineOptions& options);
+  std::string PlotPath(const std::string& name) const;
   std::string ToJson() const;
 
   std::vector<int32_t> contexts_ = {128, 256, 512, 1024, 2048, 4096, 8000};

@@ -26,7 +26,8 @@ void ProfileFlag::AddTo(CLI::App& app) {
          "Perfetto and chrome://tracing) or a picture (.svg)")
       ->type_name("[FILE]")
       ->expected(0, 1)
-      ->default_str("");
+      ->default_str("")
+      ->group("Reports");
 }
 
 Status ProfileFlag::Start(EngineFlags& flags) {

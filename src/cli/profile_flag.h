@@ -3,7 +3,7 @@
 // Purpose:    --profile [FILE]: a command's engines record where their steps' time goes; at the end
 //             a table on stderr, and a file.
 // Ownership:  owns the Profiler; engines borrow it.
-// Threading:  the main thread.
+// Threading:  one call at a time; NoteEngine from any thread before Finish.
 // Invariants: a file that cannot be written is refused before anything is computed.
 
 #include <CLI/CLI.hpp>

@@ -109,6 +109,7 @@ Status StartupBench::Run() {
   const Result<EngineOptions> options = engine_flags_.Options();
   if (!options.ok()) return options.status();
   if (begun_at_ns_) return RunAsSample(*options);
+  if (Status status = Probe(*options); !status.ok()) return status;
 
   DropFromPageCache(options->model.path);
   const Result<bench::StartupSample> cold = RunOnce();
@@ -128,6 +129,16 @@ Status StartupBench::Run() {
                                    {"warm_runs", std::move(runs_json)},
                                    {"memory", AimJson(warm)}};
   return WriteStdout(boost::json::serialize(object) + "\n");
+}
+
+// Whether these options make an engine that can be measured, so that no child has to complain.
+Status StartupBench::Probe(const EngineOptions& options) {
+  const Result<std::unique_ptr<Engine>> engine = Engine::Create(options);
+  if (!engine.ok()) return engine.status();
+  const int32_t max_model_len = (*engine)->model_info().max_model_len;
+  if (max_model_len >= 2) return Status::Ok();
+  return Status::InvalidArgument(
+      fmt::format("--max-model-len is {}, but a prompt and its first token take 2", max_model_len));
 }
 
 Status StartupBench::RunAsSample(const EngineOptions& options) const {

@@ -25,6 +25,7 @@ class StartupBench {
   Status Run();
 
  private:
+  static Status Probe(const EngineOptions& options);
   Status RunAsSample(const EngineOptions& options) const;
   Result<bench::StartupSample> RunOnce() const;
   std::string ToText(const bench::StartupSample& cold, const bench::StartupSample& warm) const;

@@ -122,11 +122,12 @@ std::string ThroughputBench::ToText(const ModelInfo& info,
   return fmt::format(
       "{} threads, {}; {} requests of {} shared, {} own and {} output tokens, median of {}\n"
       "output  {:9.1f} tokens/s   all {:.1f} tokens/s in {:.2f} s\n"
-      "decode  {:9.1f} tokens/s   while all decode\n"
+      "decode  {:>9} tokens/s   while all decode\n"
       "TTFT    {:9.3f} s          p90 {:.3f} s, p99 {:.3f} s\n"
       "cached  {:9} tokens     {} preemptions\n",
       info.threads, info.simd, num_prompts_, prefix_len_, input_len_, output_len_, runs.size(),
-      run.output_tokens_per_s, run.total_tokens_per_s, run.duration_s, run.decode_tokens_per_s,
+      run.output_tokens_per_s, run.total_tokens_per_s, run.duration_s,
+      run.decode_tokens_per_s > 0 ? fmt::format("{:.1f}", run.decode_tokens_per_s) : "-",
       run.ttft_s.p50, run.ttft_s.p90, run.ttft_s.p99, run.num_cached_tokens, run.num_preemptions);
 }
 

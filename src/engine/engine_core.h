@@ -74,10 +74,12 @@ class EngineCore {
   std::unique_ptr<SequenceState> NewSequence(RequestState& request, int32_t index,
                                              std::span<const TokenId> tokens);
 
-  // Before the step: who takes part, with which blocks and rows (engine_core_batch.cc).
+  // What the engine thread did since its last mark.
   void Mark(ProfileZone zone) {
     if (options_.profiler != nullptr) options_.profiler->Mark(0, zone);
   }
+
+  // Before the step: who takes part, with which blocks and rows (engine_core_batch.cc).
   void MakePlan();
   void NoteSpeed(double seconds);
   void Preempt(const StepPlan& plan);

@@ -120,7 +120,7 @@ class OctavoTest(unittest.TestCase):
         setup = Setup(model="m.gguf", threads=1000, work=pathlib.Path("work"))
         words = octavo.Octavo(setup, "octavo").command(METRICS["requests-16-shared"])
         self.assertEqual(" ".join(words), "octavo bench throughput --num-prompts 16 --prefix-len 510 --input-len 2 --output-len 64 "
-                                          "-m m.gguf --threads 1000 --repeat 2 --json")
+                                          "--kv-cache-dtype float16 -m m.gguf --threads 1000 --repeat 2 --json")
 
 
 class FailuresTest(unittest.TestCase):

@@ -45,6 +45,15 @@ class RunTest(unittest.TestCase):
                    "--work", self.path / "work", "--threads", "1", *arguments]
         return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60, check=False)
 
+    def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(self):
+        for option in ("--json", "--svg"):
+            with self.subTest(option=option):
+                done = self.run_script("run", "--metrics", "decode", "--peers", "", option, self.path / "nowhere" / "r")
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(f"{option} ", done.stderr)
+                self.assertNotIn("Traceback", done.stderr)
+                self.assertFalse((self.path / "work").exists())
+
     def test_the_table_the_json_and_the_plot_are_written_whatever_the_peers_do(self):
         done = self.run_script("run", "--metrics", "prefill-512,decode,decode-4k-kv8,batch-4", "--repeat", "2",
                                "--peers", "llama.cpp,ik_llama.cpp", "--llama-cpp", self.path, "--ik-llama-cpp", self.path,

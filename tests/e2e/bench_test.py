@@ -30,9 +30,14 @@ class BenchTest(unittest.TestCase):
         for text in plots.values():
             self.assertTrue(xml.etree.ElementTree.fromstring(text).tag.endswith("svg"))
 
-    def test_prompts_longer_than_the_context_are_left_out_of_growth(self):
-        curves = parse_json(self.bench("growth", "-m", MODEL, "--quick", "--json", "--max-model-len", "120"))
-        self.assertEqual([size for size, _ in curves["context"]["points"]], [32, 64])
+    def test_growth_refuses_what_it_cannot_measure_or_write_before_it_measures(self):
+        for word, arguments in (("--max-model-len is 120", ["--max-model-len", "120"]),
+                                ("/nowhere/plot-context.svg", ["--plots", "/nowhere/plot"])):
+            with self.subTest(arguments=arguments):
+                done = octavo("bench", "growth", "-m", MODEL, "--quick", *arguments)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertEqual(done.stdout, b"")
+                self.assertIn(word, done.stderr)
 
     def test_a_roofline_has_reads_and_peaks(self):
         roofline = parse_json(self.bench("roofline", "--threads", "1", "--seconds", "0.001", "--json"))

@@ -36,6 +36,13 @@ class StartupTest(unittest.TestCase):
         done = octavo("bench", "startup", "-m", "/nowhere/model.gguf")
         self.assertEqual(done.returncode, 1)
         self.assertIn("/nowhere/model.gguf", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1)
+
+    def test_a_context_that_holds_no_prompt_is_a_usage_error_once(self):
+        done = octavo("bench", "startup", "-m", MODEL, "--max-model-len", "1")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--max-model-len is 1", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1)
 
 
 if __name__ == "__main__":

@@ -134,8 +134,15 @@ std::string NameOf(const Configuration& configuration) {
   return name;
 }
 
-EngineOptions OptionsOf(const Configuration& configuration, int64_t demand_tokens) {
-  constexpr int64_t kBytesPerToken = 23040;  // of the default model in float16
+// What is computed: the law holds for each by itself.
+struct Precision {
+  ComputeType compute = ComputeType::kInt8;
+  KvCacheDtype kv_dtype = KvCacheDtype::kFloat16;
+  int64_t kv_bytes_per_token = 23040;  // of the default model
+};
+
+EngineOptions OptionsOf(const Configuration& configuration, const Precision& precision,
+                        int64_t demand_tokens) {
   const int budgets[] = {256, 32, 2048};
   const int block_sizes[] = {16, 8, 32};
   const int threads[] = {2, 1, 3};
@@ -144,12 +151,15 @@ EngineOptions OptionsOf(const Configuration& configuration, int64_t demand_token
   EngineOptions options;
   options.model.path = *DefaultModelPath();
   options.model.max_model_len = kMaxModelLen;
+  options.model.compute = precision.compute;
+  options.cache.dtype = precision.kv_dtype;
   options.cache.enable_prefix_caching = configuration[kCache] == 1;
   // A third of the demand on top: the last block of each sequence is not full.
   options.cache.kv_cache_memory_bytes =
       std::max(demand_tokens * 4 / 3 * shares[pool] / 100, int64_t{kMaxModelLen} + 32) *
-      kBytesPerToken;
-  options.cache.swap_space_bytes = pool == 2 || pool == 4 ? demand_tokens * kBytesPerToken : 0;
+      precision.kv_bytes_per_token;
+  options.cache.swap_space_bytes =
+      pool == 2 || pool == 4 ? demand_tokens * precision.kv_bytes_per_token : 0;
   options.cache.block_size = block_sizes[configuration[kBlocks]];
   options.scheduler.max_num_batched_tokens = budgets[configuration[kBudget]];
   options.scheduler.check_integrity = true;
@@ -221,7 +231,8 @@ class ExactnessMatrixTest : public ::testing::Test {
 
   // The cold round, and after it the warm one if the configuration has it.
   std::vector<Round> Run(const Configuration& configuration) {
-    Result<std::unique_ptr<Engine>> engine = Engine::Create(OptionsOf(configuration, demand_));
+    Result<std::unique_ptr<Engine>> engine =
+        Engine::Create(OptionsOf(configuration, precision_, demand_));
     EXPECT_TRUE(engine.ok()) << engine.status().message();
     if (!engine.ok()) return {};
     std::vector<Round> rounds;
@@ -257,6 +268,7 @@ class ExactnessMatrixTest : public ::testing::Test {
   }
 
   std::vector<Request> requests_;
+  Precision precision_;
   int64_t demand_ = 0;
   std::vector<Bits> baseline_;
   int64_t num_preemptions_ = 0;
@@ -330,6 +342,13 @@ TEST_F(ExactnessMatrixTest, EachFactorAloneGivesTheSameBits) {
 TEST_F(ExactnessMatrixTest, EveryPairOfLevelsGivesTheSameBits) {
   if (kIsSanitized) GTEST_SKIP() << "each factor alone takes the same paths";
   for (const Configuration& configuration : PairwiseArray()) ExpectSameBits(configuration);
+  EXPECT_GT(num_preemptions_, 0);
+}
+
+TEST_F(ExactnessMatrixTest, Int16ProductsAndInt8KvGiveTheSameBitsUnderPressure) {
+  precision_ = {ComputeType::kInt16, KvCacheDtype::kInt8, 12240};  // in blocks of 8
+  ExpectSameBits({1, 1, 3, 1, 1, 2, 1, 0});                        // 20 %, blocks of 8, cold
+  ExpectSameBits({1, 1, 4, 1, 2, 2, 1, 1});  // 20 % with swap, blocks of 32, warm
   EXPECT_GT(num_preemptions_, 0);
 }
 

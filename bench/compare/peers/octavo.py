@@ -28,8 +28,7 @@ class Octavo(Engine):
         else:
             command += ["throughput", "--num-prompts", metric.sequences, "--prefix-len", metric.shared_tokens,
                         "--input-len", metric.prompt_tokens, "--output-len", metric.output_tokens]
-        if metric.kv_bits == 8:
-            command += ["--kv-cache-dtype", "int8"]
+        command += ["--kv-cache-dtype", "int8" if metric.kv_bits == 8 else "float16"]
         command += ["-m", self.setup.model, "--threads", self.setup.threads, "--repeat", 2, "--json", *self._flags]
         return [str(word) for word in command]
 
@@ -41,7 +40,7 @@ class Octavo(Engine):
         return tokens_per_s(metric, run(self.command(metric), log=self.setup.log(self.key))[0])
 
     def about(self):
-        return {"version": run([self._program, "--version"])[0].strip(), "checkout": self._commit}
+        return {"version": run([self._program, "--version"])[0].strip().splitlines()[0], "checkout": self._commit}
 
 
 def has_command(name, help_text):
