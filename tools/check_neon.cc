@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "kernels/kernel_sets.h"
@@ -14,6 +15,7 @@ namespace octavo {
 namespace {
 
 using kernels::MatMulKernels;
+using kernels::Products;
 using quant::RandomMatrix;
 
 int failures = 0;
@@ -40,30 +42,42 @@ struct Rows {
   std::vector<float> scaled_sums;
   std::vector<int16_t> half_sums;
   kernels::QuantizedRows quantized;
+  std::vector<int16_t> codes16;
+  std::vector<float> scales16;
+  std::vector<float> half_sums16;
+  kernels::QuantizedRows16 quantized16;
 
   Rows(const MatMulKernels& kernels, int64_t num_rows, int64_t num_inputs)
       : values(static_cast<size_t>(num_rows * num_inputs)),
         codes(values.size()),
         scales(values.size() / 32),
         scaled_sums(values.size() / 32),
-        half_sums(values.size() / 16) {
+        half_sums(values.size() / 16),
+        codes16(values.size()),
+        scales16(static_cast<size_t>(num_rows)),
+        half_sums16(values.size() / 16) {
     std::mt19937 random(11);
     std::normal_distribution<float> normal;
     for (float& value : values) value = normal(random);
     values[5] = INFINITY;
     quantized = {codes.data(), scales.data(), scaled_sums.data(), half_sums.data(), num_inputs};
+    quantized16 = {codes16.data(), scales16.data(), half_sums16.data(), num_inputs};
     for (int64_t row = 0; row < num_rows; ++row) {
-      kernels.quantize_row(values.data() + row * num_inputs, 0, num_inputs, row, quantized);
+      const float* x = values.data() + row * num_inputs;
+      kernels.quantize_row(x, 0, num_inputs, row, quantized);
+      kernels.quantize_row16(x, row, quantized16);
     }
   }
 };
 
 std::vector<float> Multiply(const MatMulKernels& kernels, const quant::PackedMatrixView& w, Rows& x,
-                            int64_t num_rows, bool int8) {
+                            int64_t num_rows, Products products) {
   std::vector<float> out(static_cast<size_t>(num_rows * w.num_outputs), -1.0f);
   const kernels::PanelRange all = {0, w.num_panels()};
-  if (int8) {
+  if (products == Products::kInt8) {
     kernels.int8(w, x.quantized, num_rows, all, out.data(), w.num_outputs);
+  } else if (products == Products::kInt16) {
+    kernels.int16(w, x.quantized16, num_rows, all, out.data(), w.num_outputs);
   } else {
     kernels.float32(w, x.values.data(), w.num_inputs, num_rows, all, out.data(), w.num_outputs);
   }
@@ -78,14 +92,17 @@ void CheckFormat(tensor::DType dtype, quant::WeightKind kind) {
   for (const int64_t rows : {1, 2, 3, 4, 5, 13, 33}) {
     Rows x(reference, rows, num_inputs);
     Rows y(neon, rows, num_inputs);
-    if (x.codes != y.codes || x.half_sums != y.half_sums) ++failures;
+    if (x.codes != y.codes || x.half_sums != y.half_sums || x.codes16 != y.codes16) ++failures;
     Compare("scales", dtype, rows, x.scales, y.scales);
     Compare("scaled sums", dtype, rows, x.scaled_sums, y.scaled_sums);
-    for (const bool int8 : {false, true}) {
-      if (int8 && !matrix.view().is_quantized()) continue;
-      Compare(int8 ? "int8" : "float32", dtype, rows,
-              Multiply(reference, matrix.view(), x, rows, int8),
-              Multiply(neon, matrix.view(), x, rows, int8));
+    Compare("scales of rows", dtype, rows, x.scales16, y.scales16);
+    Compare("sums of halves", dtype, rows, x.half_sums16, y.half_sums16);
+    for (const auto& [products, name] : {std::pair{Products::kFloat32, "float32"},
+                                         {Products::kInt8, "int8"},
+                                         {Products::kInt16, "int16"}}) {
+      if (products != Products::kFloat32 && !matrix.view().is_quantized()) continue;
+      Compare(name, dtype, rows, Multiply(reference, matrix.view(), x, rows, products),
+              Multiply(neon, matrix.view(), x, rows, products));
     }
   }
 }

@@ -3,7 +3,8 @@
 // Purpose:    where the time of an engine's steps goes: each compute thread marks the end of each
 //             zone of its work; the marks become exact totals, and events of the last steps.
 // Ownership:  the caller's; EngineOptions::profiler lends it to engines, one after another, and it
-//             outlives them. Memory is taken in Attach alone: max_events and max_steps bound it.
+//             outlives them. Memory is taken in Attach alone: max_steps, and max_events for each
+//             Attach that brings more threads, bound it.
 // Threading:  during a step each thread writes its own record and nothing else. The queries may be
 //             called once the engine is gone, or by its engine thread between two steps.
 // Invariants: a thread's zones follow one another without gaps from where it begins to work to its
@@ -78,7 +79,7 @@ struct ProfileStepTotal {
 class Profiler {
  public:
   struct Options {
-    int64_t max_events = 1 << 18;  // kept, of all threads together; 24 bytes each
+    int64_t max_events = 1 << 18;  // kept, of all threads of an Attach; 24 bytes each
     int64_t max_steps = 1 << 14;   // kept; 40 bytes each
   };
 
@@ -96,7 +97,8 @@ class Profiler {
 
   // What an engine calls. Thread 0 is the engine's thread.
 
-  // Makes room for `num_threads` threads; what was recorded stays. Between steps only.
+  // Makes room for `num_threads` threads; what was recorded stays. Between steps only. The calls
+  // below REQUIRE that a thread which they name, and thread 0, is attached.
   void Attach(int num_threads);
   void BeginStep(int64_t now_ns = NowNs());
   void EndStep(ProfileStepKind kind, int64_t num_rows, int64_t now_ns = NowNs());

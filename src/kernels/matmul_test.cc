@@ -111,9 +111,8 @@ class Activations {
   QuantizedRows16 quantized16_;
 };
 
-enum class Form { kFloat32, kInt8, kInt16 };
-constexpr std::pair<Form, const char*> kForms[] = {
-    {Form::kFloat32, "float32"}, {Form::kInt8, "int8"}, {Form::kInt16, "int16"}};
+constexpr std::pair<Products, const char*> kForms[] = {
+    {Products::kFloat32, "float32"}, {Products::kInt8, "int8"}, {Products::kInt16, "int16"}};
 
 struct Product {
   const quant::PackedMatrixView& w;
@@ -123,11 +122,11 @@ struct Product {
   int64_t out_stride;
 };
 
-std::vector<float> Multiply(const MatMulKernels& kernels, const Product& p, Form form) {
+std::vector<float> Multiply(const MatMulKernels& kernels, const Product& p, Products form) {
   std::vector<float> out(static_cast<size_t>(p.num_rows * p.out_stride), kUntouched);
-  if (form == Form::kInt8) {
+  if (form == Products::kInt8) {
     kernels.int8(p.w, p.x.quantized(), p.num_rows, p.range, out.data(), p.out_stride);
-  } else if (form == Form::kInt16) {
+  } else if (form == Products::kInt16) {
     kernels.int16(p.w, p.x.quantized16(), p.num_rows, p.range, out.data(), p.out_stride);
   } else {
     kernels.float32(p.w, p.x.values(), p.w.num_inputs, p.num_rows, p.range, out.data(),
@@ -146,7 +145,7 @@ void ExpectSame(const std::vector<float>& expected, const std::vector<float>& ac
 
 void ExpectTwinsEqualReference(const Product& p) {
   for (const auto& [form, form_name] : kForms) {
-    if (form != Form::kFloat32 && !p.w.is_quantized()) continue;
+    if (form != Products::kFloat32 && !p.w.is_quantized()) continue;
     const std::vector<float> expected = Multiply(ReferenceMatMul(), p, form);
     for (const Twin& twin : Twins()) {
       SCOPED_TRACE(testing::Message() << twin.name << " " << form_name << ", rows " << p.num_rows
@@ -245,7 +244,7 @@ TEST_P(MatMulTest, WritesTheOutputsOfItsPanelsAndNoOther) {
   Activations x(3, num_inputs, 6);
   const Product part = {matrix.view(), x, 3, {1, 4}, 80};
   for (const Twin& twin : Twins()) {
-    const std::vector<float> out = Multiply(twin.kernels, part, Form::kFloat32);
+    const std::vector<float> out = Multiply(twin.kernels, part, Products::kFloat32);
     for (int64_t i = 0; i < 3 * 80; ++i) {
       const bool inside = i % 80 >= 16 && i % 80 < 64;
       EXPECT_EQ(out[static_cast<size_t>(i)] == kUntouched, !inside) << twin.name << " " << i;
@@ -260,11 +259,11 @@ TEST_P(MatMulTest, ReferenceStaysNearADoublePrecisionProduct) {
   const RandomMatrix matrix(GetParam(), {21, num_inputs}, WeightKind::kUsual, 8);
   Activations x(2, num_inputs, 9);
   const Product p = {matrix.view(), x, 2, {0, 2}, 21};
-  const std::vector<float> exact_inputs = Multiply(ReferenceMatMul(), p, Form::kFloat32);
+  const std::vector<float> exact_inputs = Multiply(ReferenceMatMul(), p, Products::kFloat32);
   std::vector<float> int8_inputs, int16_inputs;
   if (p.w.is_quantized()) {
-    int8_inputs = Multiply(ReferenceMatMul(), p, Form::kInt8);
-    int16_inputs = Multiply(ReferenceMatMul(), p, Form::kInt16);
+    int8_inputs = Multiply(ReferenceMatMul(), p, Products::kInt8);
+    int16_inputs = Multiply(ReferenceMatMul(), p, Products::kInt16);
   }
   std::vector<float> weights(static_cast<size_t>(num_inputs));
   for (int64_t o = 0; o < 21; ++o) {
@@ -407,7 +406,7 @@ TEST(Int16ProductTest, ARowWithoutAFiniteMaximumGivesNanAndLeavesItsNeighboursAl
   values[3] = std::numeric_limits<float>::quiet_NaN();
   Activations x(64, values);
   const std::vector<float> out =
-      Multiply(ReferenceMatMul(), {matrix.view(), x, 2, {0, 1}, 16}, Form::kInt16);
+      Multiply(ReferenceMatMul(), {matrix.view(), x, 2, {0, 1}, 16}, Products::kInt16);
   for (size_t o = 0; o < 16; ++o) {
     EXPECT_TRUE(std::isnan(out[o]));
     EXPECT_FALSE(std::isnan(out[16 + o]));

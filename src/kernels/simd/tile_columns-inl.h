@@ -20,8 +20,8 @@ namespace HWY_NAMESPACE {
 // The most rows of a tile: its sums and accumulators stay in registers.
 inline constexpr int kMaxTileRows = HWY_TARGET == HWY_AVX3 ? 6 : 4;
 
-// Rows from which codes are expanded first (measured: 16 rows lose a sixth by it, 128 rows gain 4
-// to 8 %). All tiles are then of the most rows or one fewer.
+// Rows from which codes are expanded first (measured with int8: 16 rows lose a sixth by it, 128
+// rows gain 4 to 8 %). All tiles are then of the most rows or one fewer.
 inline constexpr int kExpandedRows = 8 * kMaxTileRows;
 inline constexpr int kMinExpandedTileRows = kMaxTileRows - 1;
 
