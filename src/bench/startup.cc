@@ -6,7 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include "base/aligned_memory.h"
 #include "base/machine.h"
 #include "bench/latency.h"
 #include "formats/gguf_file.h"
@@ -64,7 +63,6 @@ Result<StartupSample> MeasureStartup(const EngineOptions& options, int64_t begun
   sample.first_token_s = output->timing.ttft_s;
   const int64_t num_blocks = (sample.num_prompt_tokens + info.block_size - 1) / info.block_size;
   sample.kv_bytes = num_blocks * info.block_size * plan.kv_bytes_per_token;
-  sample.kv_page_bytes = info.num_layers * static_cast<int64_t>(base::kHugePageBytes);
   peak = PeakResidentBytes();
   if (!peak.ok()) return peak.status();
   sample.peak_prompt_bytes = *peak;

@@ -23,9 +23,7 @@ struct StartupSample {
   int64_t peak_prompt_bytes = 0;  // and until the prompt was computed
   int64_t file_bytes = 0;         // of the model
   int64_t kv_bytes = 0;           // of the blocks that the prompt fills
-  // What K and V may take beyond that, in huge pages: each layer has its own.
-  int64_t kv_page_bytes = 0;
-  int64_t activation_bytes = 0;  // with the logits
+  int64_t activation_bytes = 0;   // with the logits
   int32_t num_prompt_tokens = 0;
 };
 

@@ -39,7 +39,6 @@ boost::json::object SampleJson(const bench::StartupSample& sample) {
           {"peak_prompt_bytes", sample.peak_prompt_bytes},
           {"file_bytes", sample.file_bytes},
           {"kv_bytes", sample.kv_bytes},
-          {"kv_page_bytes", sample.kv_page_bytes},
           {"activation_bytes", sample.activation_bytes},
           {"num_prompt_tokens", sample.num_prompt_tokens}};
 }
@@ -58,7 +57,6 @@ bench::StartupSample SampleOf(const boost::json::value& json) {
   sample.peak_prompt_bytes = json.at("peak_prompt_bytes").to_number<int64_t>();
   sample.file_bytes = json.at("file_bytes").to_number<int64_t>();
   sample.kv_bytes = json.at("kv_bytes").to_number<int64_t>();
-  sample.kv_page_bytes = json.at("kv_page_bytes").to_number<int64_t>();
   sample.activation_bytes = json.at("activation_bytes").to_number<int64_t>();
   sample.num_prompt_tokens = json.at("num_prompt_tokens").to_number<int32_t>();
   return sample;
@@ -180,9 +178,6 @@ std::string StartupBench::ToText(const bench::StartupSample& cold,
   add_bytes(fmt::format("+ K and V of {} tokens", warm.num_prompt_tokens), warm.kv_bytes);
   text += PeakLine("when ready", warm.peak_ready_bytes, Aim::ReadyBytes(warm));
   text += PeakLine("after the prompt", warm.peak_prompt_bytes, Aim::PromptBytes(warm));
-  text += fmt::format(
-      "  (each layer's K and V lie in pages of 2 MiB of their own: up to {:.1f} MB more, once)\n",
-      static_cast<double>(warm.kv_page_bytes) / 1e6);
   return text;
 }
 

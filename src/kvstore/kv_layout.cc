@@ -77,8 +77,8 @@ Result<KvLayout> KvLayout::Create(kvcache::KvCacheSpec spec, kernels::KvDtype dt
                           static_cast<size_t>(spec.head_dim) *
                           static_cast<size_t>(spec.bytes_per_element);
   layout.head_stride_bytes = static_cast<size_t>(*spec.HeadBytesPerBlock());
-  layout.block_stride_bytes = layout.head_stride_bytes * static_cast<size_t>(spec.num_kv_heads);
-  layout.layer_stride_bytes = layout.block_stride_bytes * static_cast<size_t>(num_blocks);
+  layout.layer_stride_bytes = layout.head_stride_bytes * static_cast<size_t>(spec.num_kv_heads);
+  layout.block_stride_bytes = static_cast<size_t>(*spec.BytesPerBlock());
   layout.arena_bytes = static_cast<size_t>(*arena_bytes);
   return layout;
 }

@@ -21,12 +21,12 @@ TEST(KvLayoutTest, PlacesSmolLm2InBlocksOf16AsWorkedOutByHand) {
 
   ASSERT_TRUE(layout.ok()) << layout.status().message();
   EXPECT_EQ(layout->spec.bytes_per_element, 2);
-  EXPECT_EQ(layout->v_offset_bytes, 2048u);         // 16 tokens x 64 x 2
-  EXPECT_EQ(layout->head_stride_bytes, 4096u);      // K and V
-  EXPECT_EQ(layout->block_stride_bytes, 12288u);    // 3 heads
-  EXPECT_EQ(layout->layer_stride_bytes, 1228800u);  // 100 blocks
-  EXPECT_EQ(layout->arena_bytes, 36864000u);        // 30 layers = 100 x 16 x 23,040
-  EXPECT_EQ(layout->KeyOffset(2, 7, 1), 2 * 1228800u + 7 * 12288u + 4096u);
+  EXPECT_EQ(layout->v_offset_bytes, 2048u);        // 16 tokens x 64 x 2
+  EXPECT_EQ(layout->head_stride_bytes, 4096u);     // K and V
+  EXPECT_EQ(layout->layer_stride_bytes, 12288u);   // 3 heads
+  EXPECT_EQ(layout->block_stride_bytes, 368640u);  // 30 layers = 16 x 23,040
+  EXPECT_EQ(layout->arena_bytes, 36864000u);       // 100 blocks
+  EXPECT_EQ(layout->KeyOffset(2, 7, 1), 7 * 368640u + 2 * 12288u + 4096u);
 }
 
 TEST(KvLayoutTest, PlacesSmolLm2InInt8AsWorkedOutByHand) {
@@ -35,7 +35,7 @@ TEST(KvLayoutTest, PlacesSmolLm2InInt8AsWorkedOutByHand) {
   ASSERT_TRUE(layout.ok()) << layout.status().message();
   EXPECT_EQ(layout->v_offset_bytes, 1024u);      // 16 tokens x 64
   EXPECT_EQ(layout->head_stride_bytes, 2112u);   // K, V and 2 x 16 FP16 scales
-  EXPECT_EQ(layout->block_stride_bytes, 6336u);  // 3 heads
+  EXPECT_EQ(layout->layer_stride_bytes, 6336u);  // 3 heads
   EXPECT_EQ(layout->arena_bytes, 19008000u);     // 30 layers = 100 x 16 x 11,880
 
   const auto small = KvLayout::Create(SmolLm2(8), KvDtype::kInt8, 100);
@@ -58,7 +58,7 @@ TEST_P(EveryShapeTest, PartsAreAlignedAndAddUpToTheSpecsBytes) {
       EXPECT_EQ(layout->head_stride_bytes % 64, 0u);
       EXPECT_EQ(layout->block_stride_bytes % 64, 0u);
       EXPECT_EQ(layout->layer_stride_bytes % 64, 0u);
-      EXPECT_EQ(layout->arena_bytes, 30 * layout->layer_stride_bytes);
+      EXPECT_EQ(layout->block_stride_bytes, 30 * layout->layer_stride_bytes);
       const bool has_scales = GetParam() == KvDtype::kInt8;
       EXPECT_GE(
           layout->head_stride_bytes,

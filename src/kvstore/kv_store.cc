@@ -71,13 +71,11 @@ void CopyBlockBetween(const KvStore& from, kvcache::BlockId source, KvStore& to,
       source.value() < from.layout_.num_blocks && destination.value() < to.layout_.num_blocks,
       "this block is not in the store");
   OCTAVO_CHECK(from.layout_.block_stride_bytes == to.layout_.block_stride_bytes &&
-                   from.layout_.spec.num_layers == to.layout_.spec.num_layers,
+                   from.layout_.layer_stride_bytes == to.layout_.layer_stride_bytes,
                "the stores have the same geometry");
-  for (int32_t layer = 0; layer < from.layout_.spec.num_layers; ++layer) {
-    std::memcpy(to.arena_.data() + to.layout_.KeyOffset(layer, destination.value(), 0),
-                from.arena_.data() + from.layout_.KeyOffset(layer, source.value(), 0),
-                from.layout_.block_stride_bytes);
-  }
+  std::memcpy(to.arena_.data() + to.layout_.KeyOffset(0, destination.value(), 0),
+              from.arena_.data() + from.layout_.KeyOffset(0, source.value(), 0),
+              from.layout_.block_stride_bytes);
 }
 
 }  // namespace octavo::kvstore

@@ -50,9 +50,9 @@ TEST(KvStoreTest, AViewCarriesTheLayoutAndTheTable) {
   EXPECT_EQ(view.block_size_tokens, kBlockSize);
   EXPECT_EQ(view.head_dim, kHeadDim);
   EXPECT_EQ(view.dtype, KvDtype::kBFloat16);
-  EXPECT_EQ(view.v_offset_bytes, 128u);      // 8 tokens x 8 x 2 bytes
-  EXPECT_EQ(view.head_stride_bytes, 256u);   // K and V
-  EXPECT_EQ(view.block_stride_bytes, 512u);  // 2 heads
+  EXPECT_EQ(view.v_offset_bytes, 128u);       // 8 tokens x 8 x 2 bytes
+  EXPECT_EQ(view.head_stride_bytes, 256u);    // K and V
+  EXPECT_EQ(view.block_stride_bytes, 1536u);  // 2 heads, 3 layers
 }
 
 TEST(KvStoreTest, NoTwoPartsOverlapAndTogetherTheyFillTheArena) {
@@ -90,7 +90,7 @@ TEST(KvStoreTest, NoTwoPartsOverlapAndTogetherTheyFillTheArena) {
 TEST(KvStoreTest, CopyingABlockCopiesAllItsLayersAndTouchesNoOtherBlock) {
   base::MemoryLedger ledger;
   KvStore store = *KvStore::Create(SmallLayout(KvDtype::kFloat16, 3), ledger);
-  const size_t block_bytes = store.layout().block_stride_bytes;
+  const size_t block_bytes = store.layout().layer_stride_bytes;
   const auto block_at = [&store, block_bytes](int32_t layer, uint32_t block) {
     const std::byte* const data = Part(store.View(layer, {}), block, 0, false);
     return std::vector<std::byte>(data, data + block_bytes);
@@ -159,11 +159,13 @@ TEST(KvStoreTest, AnArenaThatTheSystemRefusesIsAStatusAndReservesNothing) {
   EXPECT_EQ(ledger.actual().total(), 0);
 }
 
-TEST(KvStoreTest, BlocksThatNobodyWroteTakeNoRam) {
+TEST(KvStoreTest, ABlockTakesOnePageInAllItsLayersAndTheOthersTakeNone) {
   base::MemoryLedger ledger;
   KvStore store = *KvStore::Create(SmallLayout(KvDtype::kFloat32, 1 << 16), ledger);
   std::byte* const arena = store.View(0, {}).base;
-  std::memset(arena, 1, store.layout().block_stride_bytes);
+  for (int32_t layer = 0; layer < kNumLayers; ++layer) {
+    std::memset(store.View(layer, {}).base, 1, store.layout().layer_stride_bytes);
+  }
 
   const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> pages(store.layout().arena_bytes / page_bytes);

@@ -29,6 +29,7 @@ class LlamaCpp(Engine):
                      "-DLLAMA_BUILD_UI=OFF")
     run_flags = ()
     prefill_samples = 1
+    prefers_clang = True
 
     def __init__(self, setup, folder, flags=""):
         super().__init__(setup)
@@ -45,8 +46,8 @@ class LlamaCpp(Engine):
             return
         options = [*COMMON_OPTIONS, *self.build_options, *(() if self.setup.amx else WITHOUT_AMX)]
         build = self.setup.work / (self.key + ("" if self.setup.amx else "-no-amx"))
-        self._programs = sources.build(self._folder, build, options, PROGRAMS, self.setup.log(self.key))
-        compiler = sources.clang()
+        compiler = sources.clang() if self.prefers_clang else None
+        self._programs = sources.build(self._folder, build, options, PROGRAMS, self.setup.log(self.key), compiler)
         self._build = f"built by {pathlib.Path(compiler[1]).name if compiler else 'the default compiler'} for this processor"
 
     def depth_flags(self, metric):
@@ -93,6 +94,7 @@ class IkLlamaCpp(LlamaCpp):
     # Attention kernels for the rarer KV formats take most of the build's time, and no metric uses them.
     build_options = ("-DGGML_IQK_FA_ALL_QUANTS=OFF", "-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_BUILD_EXAMPLES=ON")
     run_flags = ("-rtr",)
+    prefers_clang = False  # version 16 of it crashes on iqk_gemm_floats.cpp
     prefill_samples = 2  # its warm-up is one token
 
     def depth_flags(self, metric):

@@ -27,23 +27,23 @@ def programs_in(folder, names):
     return None
 
 
-def configure_command(source, build, options):
+def configure_command(source, build, options, compiler=None):
+    """compiler: (C compiler, C++ compiler); CMake's own choice without."""
     command = ["cmake", "-S", source, "-B", build, "-DCMAKE_BUILD_TYPE=Release", *options]
     if shutil.which("ninja"):
         command += ["-G", "Ninja"]
-    found = clang()
-    if found:
-        command += [f"-DCMAKE_C_COMPILER={found[0]}", f"-DCMAKE_CXX_COMPILER={found[1]}"]
+    if compiler:
+        command += [f"-DCMAKE_C_COMPILER={compiler[0]}", f"-DCMAKE_CXX_COMPILER={compiler[1]}"]
     return [str(word) for word in command]
 
 
-def build(source, folder, options, targets, log):
+def build(source, folder, options, targets, log, compiler=None):
     """The folder with the targets, brought up to date; the first time takes minutes. NotMeasured if it does not build."""
     if not (pathlib.Path(source) / "CMakeLists.txt").is_file():
         raise NotMeasured(f"{source} holds neither {' and '.join(targets)} nor a CMakeLists.txt: give a checkout, or a folder "
                           "with the programs")
     folder.mkdir(parents=True, exist_ok=True)
-    run(configure_command(source, folder, options), log=log, seconds=BUILD_SECONDS)
+    run(configure_command(source, folder, options, compiler), log=log, seconds=BUILD_SECONDS)
     run(["cmake", "--build", folder, "--parallel", os.cpu_count() or 1, "--target", *targets], log=log, seconds=BUILD_SECONDS)
     found = programs_in(folder, targets)
     if not found:
