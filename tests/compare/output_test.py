@@ -93,10 +93,12 @@ class LlamaTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as empty, self.assertRaisesRegex(NotMeasured, "give a checkout"):
             llama.LlamaCpp(self.setup, empty).prepare()
 
-    def test_clang_is_used_if_there_is_one(self):
+    def test_a_compiler_that_is_named_is_used_and_else_cmake_chooses(self):
         command = sources.configure_command("src", "out", ["-DX=ON"])
         self.assertEqual(command[:7], ["cmake", "-S", "src", "-B", "out", "-DCMAKE_BUILD_TYPE=Release", "-DX=ON"])
-        self.assertEqual(any("CMAKE_CXX_COMPILER" in word for word in command), sources.clang() is not None)
+        self.assertFalse(any("COMPILER" in word for word in command))
+        command = sources.configure_command("src", "out", [], ("/bin/clang-16", "/bin/clang++-16"))
+        self.assertEqual(command[-2:], ["-DCMAKE_C_COMPILER=/bin/clang-16", "-DCMAKE_CXX_COMPILER=/bin/clang++-16"])
 
 
 class OctavoTest(unittest.TestCase):

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "kernels/matmul.h"
+#include "kernels/simd/matmul_plain-inl.h"
 #include "kernels/simd/panel-inl.h"
 #include "kernels/simd/target-inl.h"
 
@@ -258,6 +259,9 @@ HWY_INLINE void FloatAllRows(const FloatTile& tile, const float* x, int64_t x_st
 
 void Float32(const PackedMatrixView& w, const float* x, int64_t x_stride, int64_t num_rows,
              PanelRange range, float* out, int64_t out_stride) {
+  if (!w.is_quantized() && num_rows <= kMaxPlainRows) {
+    return FewPlainRows(w, x, x_stride, num_rows, range, out, out_stride);
+  }
   DecodedRun run;
   for (int64_t panel = range.begin; panel < range.end; panel += kRunPanels) {
     const int64_t panels = HWY_MIN(int64_t{kRunPanels}, range.end - panel);
