@@ -260,7 +260,8 @@ HWY_INLINE void FloatAllRows(const FloatTile& tile, const float* x, int64_t x_st
 void Float32(const PackedMatrixView& w, const float* x, int64_t x_stride, int64_t num_rows,
              PanelRange range, float* out, int64_t out_stride) {
   if (!w.is_quantized() && num_rows <= kMaxPlainRows) {
-    return FewPlainRows(w, x, x_stride, num_rows, range, out, out_stride);
+    return FewPlainRows({w, x, x_stride, range.end * kColumnsPerPanel, out, out_stride},
+                        range.begin * kColumnsPerPanel, num_rows);
   }
   DecodedRun run;
   for (int64_t panel = range.begin; panel < range.end; panel += kRunPanels) {

@@ -35,7 +35,7 @@ HWY_INLINE Vf LoadPlain(const uint8_t* weights) {
   }
 }
 
-// What one call multiplies: columns [begin, end) with all rows of x.
+// What one call multiplies: columns up to `end` with all rows of x.
 struct PlainJob {
   const PackedMatrixView& w;
   const float* x;
@@ -103,13 +103,10 @@ void MultiplyPlain(const PlainJob& job, int64_t begin, int64_t num_rows) {
   }
 }
 
-// As Float32 does. REQUIRES: a plain format, at most kMaxPlainRows rows.
-void FewPlainRows(const PackedMatrixView& w, const float* x, int64_t x_stride, int64_t num_rows,
-                  PanelRange range, float* out, int64_t out_stride) {
-  const PlainJob job = {w, x, x_stride, range.end * kColumnsPerPanel, out, out_stride};
-  const int64_t begin = range.begin * kColumnsPerPanel;
-  if (w.dtype == DType::kF32) return MultiplyPlain<DType::kF32>(job, begin, num_rows);
-  if (w.dtype == DType::kF16) return MultiplyPlain<DType::kF16>(job, begin, num_rows);
+// REQUIRES: a plain format, at most kMaxPlainRows rows.
+void FewPlainRows(const PlainJob& job, int64_t begin, int64_t num_rows) {
+  if (job.w.dtype == DType::kF32) return MultiplyPlain<DType::kF32>(job, begin, num_rows);
+  if (job.w.dtype == DType::kF16) return MultiplyPlain<DType::kF16>(job, begin, num_rows);
   MultiplyPlain<DType::kBF16>(job, begin, num_rows);
 }
 
