@@ -79,6 +79,11 @@ def parse(words):
         args.metrics = metrics.chosen(args.metrics, args.quick)
     except ValueError as error:
         found.error(f"--metrics: {error}")
+    for option, flags in (("--octavo-flags", args.octavo_flags), ("--llama-flags", args.llama_flags)):
+        try:
+            shlex.split(flags)
+        except ValueError as error:
+            found.error(f"{option} {flags}: {error}")
     args.peers = [key.strip() for key in args.peers.split(",") if key.strip()]
     for key in args.peers:
         if key not in PEERS:

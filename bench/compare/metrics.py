@@ -52,8 +52,10 @@ METRICS = (
 
 
 def chosen(keys, quick=False):
-    """The metrics of a comma-separated list, in the table's order; all without one. ValueError names what is unknown."""
-    wanted = [key.strip() for key in keys.split(",") if key.strip()] if keys else [metric.key for metric in METRICS]
+    """The metrics of a comma-separated list, in the table's order; all without one. ValueError names what is wrong."""
+    wanted = [metric.key for metric in METRICS] if keys is None else [key.strip() for key in keys.split(",") if key.strip()]
+    if not wanted:
+        raise ValueError("the list is empty")
     known = {metric.key for metric in METRICS}
     for key in wanted:
         if key not in known:

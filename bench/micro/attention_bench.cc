@@ -26,7 +26,7 @@ constexpr int32_t kBlockSize = 16;
 constexpr int64_t kChunkTiles = kAttentionChunkTokens / kAttentionTileTokens;
 constexpr int64_t kHeads = kKvHeads * kGroupSize;
 constexpr size_t kHalfBytes = size_t{kBlockSize} * kHeadDim * 2;  // K or V of one head in a block
-constexpr size_t kBlockBytes = 2 * kHalfBytes * kKvHeads;
+constexpr size_t kLayerBytes = 2 * kHalfBytes * kKvHeads;         // in a block
 // Decode walks this many layers, so that the caches see what they would see in a model.
 constexpr int64_t kLayers = 30;
 
@@ -39,8 +39,8 @@ class Layers {
     std::iota(table_.begin(), table_.end(), 0);
     std::mt19937 random(1);
     if (scattered) std::shuffle(table_.begin(), table_.end(), random);
-    layer_bytes_ = num_blocks * kBlockBytes;
-    memory_ = base::AlignedBuffer::Allocate(layer_bytes_ * static_cast<size_t>(num_layers));
+    block_bytes_ = kLayerBytes * static_cast<size_t>(num_layers);
+    memory_ = base::AlignedBuffer::Allocate(block_bytes_ * num_blocks);
     std::normal_distribution<float> normal;
     std::vector<float> k(kKvHeads * kHeadDim), v(k.size());
     for (int64_t layer = 0; layer < num_layers; ++layer) {
@@ -53,8 +53,8 @@ class Layers {
   }
 
   PagedKvView View(int64_t layer) {
-    return {.base = memory_.data() + static_cast<size_t>(layer) * layer_bytes_,
-            .block_stride_bytes = kBlockBytes,
+    return {.base = memory_.data() + static_cast<size_t>(layer) * kLayerBytes,
+            .block_stride_bytes = block_bytes_,
             .head_stride_bytes = 2 * kHalfBytes,
             .v_offset_bytes = kHalfBytes,
             .block_table = table_.data(),
@@ -65,7 +65,7 @@ class Layers {
 
  private:
   std::vector<uint32_t> table_;
-  size_t layer_bytes_ = 0;
+  size_t block_bytes_ = 0;
   base::AlignedBuffer memory_;
 };
 

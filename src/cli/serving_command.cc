@@ -202,6 +202,7 @@ std::string ServingBench::Table(const bench::ServingMetrics& metrics) const {
   row("peak output tokens / s", metrics.peak_output_tokens_per_s);
   row("peak requests at once", static_cast<double>(metrics.peak_concurrency));
   if (metrics.goodput_per_s) row("goodput, requests / s", *metrics.goodput_per_s);
+  if (metrics.num_completed == 0) return table;
   table += fmt::format("\n{:<6}{:>12}{:>12}{:>12}", "ms", "mean", "median", "deviation");
   for (const double percent : percentile_values_) {
     table += fmt::format("{:>12}", PercentileName(percent));

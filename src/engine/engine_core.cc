@@ -323,8 +323,10 @@ EngineStats EngineCore::stats() const {
   }
   stats.num_swap_blocks = swap_.num_blocks();
   stats.num_free_swap_blocks = swap_.num_free();
-  for (const SequenceId id : state_.waiting()) {
-    if (state_.at(id).swapped.num_tokens > 0) ++stats.num_swapped;
+  if (swap_.num_free() < swap_.num_blocks()) {  // else thousands may wait for nothing
+    for (const SequenceId id : state_.waiting()) {
+      if (state_.at(id).swapped.num_tokens > 0) ++stats.num_swapped;
+    }
   }
   stats.cache = cache_.stats();
   return stats;

@@ -46,6 +46,8 @@ TEST(ManyRequestsTest, RequestsThatRunTogetherGiveTheBitsThatTheyGiveAlone) {
 }
 
 TEST(ManyRequestsTest, APoolThatIsTooSmallForAllPreemptsAndGivesTheSameBits) {
+  std::vector<std::vector<uint32_t>> alone;
+  for (uint32_t i = 0; i < 4; ++i) alone.push_back(BitsAlone(RandomPrompt(12, i), Greedy(40)));
   for (const int64_t swap_bytes : {int64_t{0}, int64_t{1} << 20}) {
     EngineOptions options = TinyOptions();
     options.model.max_model_len = 64;
@@ -53,19 +55,20 @@ TEST(ManyRequestsTest, APoolThatIsTooSmallForAllPreemptsAndGivesTheSameBits) {
     options.cache.swap_space_bytes = swap_bytes;
     options.scheduler.check_integrity = true;
     const std::unique_ptr<Engine> engine = MakeEngine(options);
-    std::vector<std::unique_ptr<RequestStream>> streams;
-    for (uint32_t i = 0; i < 4; ++i) {
-      Request request;
-      request.prompt_token_ids = RandomPrompt(12, i);
-      request.params = Greedy(40);
-      streams.push_back(*engine->Submit(std::move(request)));
-    }
     int32_t num_preemptions = 0;
-    for (uint32_t i = 0; i < 4; ++i) {
-      const RequestOutput output = streams[i]->Finish();
-      num_preemptions += output.num_preemptions;
-      EXPECT_EQ(BitsOf(output.outputs.front().logprobs),
-                BitsAlone(RandomPrompt(12, i), Greedy(40)));
+    for (int round = 0; num_preemptions == 0 && round < kRoundsToMeet; ++round) {
+      std::vector<std::unique_ptr<RequestStream>> streams;
+      for (uint32_t i = 0; i < 4; ++i) {
+        Request request;
+        request.prompt_token_ids = RandomPrompt(12, i);
+        request.params = Greedy(40);
+        streams.push_back(*engine->Submit(std::move(request)));
+      }
+      for (uint32_t i = 0; i < 4; ++i) {
+        const RequestOutput output = streams[i]->Finish();
+        num_preemptions += output.num_preemptions;
+        EXPECT_EQ(BitsOf(output.outputs.front().logprobs), alone[i]);
+      }
     }
     EXPECT_GT(num_preemptions, 0);
     ExpectSound(*engine);

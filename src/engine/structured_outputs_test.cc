@@ -161,7 +161,9 @@ TEST(StructuredOutputsTest, TheBitsAreTheSameAloneTogetherWarmAndPreempted) {
     options.scheduler.check_integrity = true;
     const std::unique_ptr<Engine> small = MakeEngine(options);
     num_preemptions = 0;
-    EXPECT_EQ(BitsTogether(*small, &num_preemptions), alone);
+    for (int round = 0; num_preemptions == 0 && round < kRoundsToMeet; ++round) {
+      EXPECT_EQ(BitsTogether(*small, &num_preemptions), alone);
+    }
     EXPECT_GT(num_preemptions, 0);
     ExpectSound(*small);
   }

@@ -56,7 +56,8 @@ float* ForwardStep::SplitPartial(const DecodeItem& item, int64_t kv_head, int64_
                                          kernels::PartialFloats(config_.head_dim);
 }
 
-// Hands out the plan's items, one kv head at a time.
+// Hands out the plan's items, one kv head at a time. All prompt tiles see one kv head before any
+// sees the next: its K and V stay in L2.
 void ForwardStep::Attend(int thread, int32_t layer) {
   const AttentionPlan& plan = PlanOf(layer);
   std::atomic<int64_t>& next_item = model_.next_attention_item_[static_cast<size_t>(layer)];
@@ -65,13 +66,12 @@ void ForwardStep::Attend(int thread, int32_t layer) {
   const int64_t num_items = num_tiles + std::ssize(plan.decode_items());
   for (int64_t next = next_item.fetch_add(1, std::memory_order_relaxed);
        next < num_items * num_kv_heads; next = next_item.fetch_add(1, std::memory_order_relaxed)) {
-    const int64_t item = next / num_kv_heads;
-    const int64_t kv_head = next % num_kv_heads;
-    if (item < num_tiles) {
-      AttendPromptTile(thread, layer, plan.prompt_tiles()[static_cast<size_t>(item)], kv_head);
+    if (next < num_tiles * num_kv_heads) {
+      const auto index = static_cast<size_t>(next % num_tiles);
+      AttendPromptTile(thread, layer, plan.prompt_tiles()[index], next / num_tiles);
     } else {
-      const auto index = static_cast<size_t>(item - num_tiles);
-      AttendDecodeItem(thread, layer, plan.decode_items()[index], kv_head);
+      const auto index = static_cast<size_t>(next / num_kv_heads - num_tiles);
+      AttendDecodeItem(thread, layer, plan.decode_items()[index], next % num_kv_heads);
     }
   }
   if (plan.splits_chunks() && !plan.decode_rows().empty()) {

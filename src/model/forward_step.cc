@@ -15,8 +15,14 @@ RowRange PanelShare(const Linear& linear, int thread, int num_threads) {
   return ShareOf(linear.matrix.num_panels(), kPanelsPerUnit, thread, num_threads);
 }
 
-RowRange ColumnShare(const Linear& linear, int thread, int num_threads) {
-  const RowRange panels = PanelShare(linear, thread, num_threads);
+// Panels whose products are still in L2 when the pass that follows them reads them.
+int64_t PanelsPerBlock(int64_t num_rows) {
+  constexpr int64_t kBlockFloats = 64 * 1024;
+  const int64_t panels = kBlockFloats / (num_rows * quant::kPanelOutputs);
+  return std::max(panels / kPanelsPerUnit, int64_t{1}) * kPanelsPerUnit;
+}
+
+RowRange ColumnsOf(const Linear& linear, RowRange panels) {
   const int64_t outputs = linear.matrix.num_outputs;
   return {std::min(panels.begin * quant::kPanelOutputs, outputs),
           std::min(panels.end * quant::kPanelOutputs, outputs)};
@@ -146,24 +152,29 @@ LinearInput ForwardStep::Quantise(int thread, const RowBuffer& source, int64_t w
   return input;
 }
 
-void ForwardStep::Multiply(int thread, const Linear& linear, const LinearInput& input,
-                           RowRange rows, const RowBuffer& out) const {
-  const RowRange panels = PanelShare(linear, thread, num_threads_);
+void ForwardStep::Multiply(const Linear& linear, const LinearInput& input, RowRange rows,
+                           RowRange panels, const RowBuffer& out) const {
   if (panels.count() == 0) return;
   model_.MultiplyPanels(linear, input, rows.count(), panels, out.Row(rows.begin), out.stride);
   if (linear.bias == nullptr) return;
-  const RowRange columns = ColumnShare(linear, thread, num_threads_);
+  const RowRange columns = ColumnsOf(linear, panels);
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     kernels_.rows.add(out.Row(row) + columns.begin, linear.bias + columns.begin, columns.count());
   }
 }
 
-void ForwardStep::AddToResidual(int thread, const Linear& linear, RowRange rows) const {
-  const RowRange columns = ColumnShare(linear, thread, num_threads_);
-  if (columns.count() == 0) return;
-  for (int64_t row = rows.begin; row < rows.end; ++row) {
-    kernels_.rows.add(workspace_.hidden.Row(row) + columns.begin,
-                      workspace_.projected.Row(row) + columns.begin, columns.count());
+void ForwardStep::MultiplyIntoResidual(int thread, const Linear& linear, const LinearInput& input,
+                                       RowRange rows) const {
+  const RowRange share = PanelShare(linear, thread, num_threads_);
+  const int64_t step = PanelsPerBlock(rows.count());
+  for (int64_t panel = share.begin; panel < share.end; panel += step) {
+    const RowRange panels{panel, std::min(panel + step, share.end)};
+    Multiply(linear, input, rows, panels, workspace_.projected);
+    const RowRange columns = ColumnsOf(linear, panels);
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
+      kernels_.rows.add(workspace_.hidden.Row(row) + columns.begin,
+                        workspace_.projected.Row(row) + columns.begin, columns.count());
+    }
   }
 }
 
@@ -171,9 +182,12 @@ void ForwardStep::ProjectQueryKeyValue(int thread, int32_t layer) {
   const LayerWeights& weights = model_.weights_->layer(layer);
   const RowRange rows{0, num_rows_};
   const LinearInput input = Normalise(thread, weights.attention_norm, rows);
-  Multiply(thread, weights.query, input, rows, workspace_.query);
-  Multiply(thread, weights.key, input, rows, workspace_.key);
-  Multiply(thread, weights.value, input, rows, workspace_.value);
+  const auto multiply = [&](const Linear& linear, const RowBuffer& out) {
+    Multiply(linear, input, rows, PanelShare(linear, thread, num_threads_), out);
+  };
+  multiply(weights.query, workspace_.query);
+  multiply(weights.key, workspace_.key);
+  multiply(weights.value, workspace_.value);
 }
 
 void ForwardStep::RotateAndStore(int thread, int32_t layer) {
@@ -204,36 +218,39 @@ void ForwardStep::AttentionBlock(int thread, int32_t layer, RowRange rows) {
   model_.Meet(thread, ProfileZone::kAttention);
   const LinearInput input = Quantise(thread, workspace_.attended, config_.query_dim(), rows,
                                      workspace_.Input(config_.query_dim()));
-  Multiply(thread, weights.attention_output, input, rows, workspace_.projected);
-  AddToResidual(thread, weights.attention_output, rows);
+  MultiplyIntoResidual(thread, weights.attention_output, input, rows);
   model_.Meet(thread, ProfileZone::kAttentionOutput);
 }
 
 void ForwardStep::FeedForwardBlock(int thread, int32_t layer, RowRange rows) {
   const LayerWeights& weights = model_.weights_->layer(layer);
   const LinearInput input = Normalise(thread, weights.feed_forward_norm, rows);
-  Multiply(thread, weights.gate, input, rows, workspace_.gate);
-  Multiply(thread, weights.up, input, rows, workspace_.up);
-  model_.Mark(thread, ProfileZone::kGateUp);
-
-  const LinearInput inner = Activate(thread, weights, rows);
-  Multiply(thread, weights.down, inner, rows, workspace_.projected);
-  AddToResidual(thread, weights.down, rows);
+  const LinearInput inner = MultiplyAndActivate(thread, weights, input, rows);
+  MultiplyIntoResidual(thread, weights.down, inner, rows);
   model_.Meet(thread, ProfileZone::kDown);
 }
 
-// SwiGLU of the thread's columns of gate and up, and the rows of all threads as the input of the
-// down product. A scale per group lets a thread quantise its own columns; one per row does not.
-LinearInput ForwardStep::Activate(int thread, const LayerWeights& weights, RowRange rows) {
-  const RowRange columns = ColumnShare(weights.gate, thread, num_threads_);
+// Gate, up and SwiGLU of the thread's columns, and the rows of all threads as the input of the down
+// product. A scale per group lets a thread quantise its own columns; one per row does not.
+LinearInput ForwardStep::MultiplyAndActivate(int thread, const LayerWeights& weights,
+                                             const LinearInput& input, RowRange rows) {
   const bool by_columns =
       model_.options_.products == kernels::Products::kInt8 && weights.down.matrix.is_quantized();
   const QuantizedInput shared = workspace_.Inner(config_.ffn_dim);
-  for (int64_t row = rows.begin; columns.count() > 0 && row < rows.end; ++row) {
-    float* gate = workspace_.gate.Row(row);
-    kernels_.rows.silu_mul(gate + columns.begin, workspace_.up.Row(row) + columns.begin,
-                           columns.count(), gate + columns.begin);
-    if (by_columns) {
+  const RowRange share = PanelShare(weights.gate, thread, num_threads_);
+  const int64_t step = PanelsPerBlock(rows.count());
+  for (int64_t panel = share.begin; panel < share.end; panel += step) {
+    if (panel > share.begin) model_.Mark(thread, ProfileZone::kActivation);
+    const RowRange panels{panel, std::min(panel + step, share.end)};
+    Multiply(weights.gate, input, rows, panels, workspace_.gate);
+    Multiply(weights.up, input, rows, panels, workspace_.up);
+    model_.Mark(thread, ProfileZone::kGateUp);
+    const RowRange columns = ColumnsOf(weights.gate, panels);
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
+      float* gate = workspace_.gate.Row(row);
+      kernels_.rows.silu_mul(gate + columns.begin, workspace_.up.Row(row) + columns.begin,
+                             columns.count(), gate + columns.begin);
+      if (!by_columns) continue;
       kernels_.matmul.quantize_row(gate, columns.begin, columns.end, row - rows.begin, shared.int8);
     }
   }

@@ -45,11 +45,14 @@ class ForwardStep {
   LinearInput Normalise(int thread, const float* weight, RowRange rows);
   LinearInput Quantise(int thread, const RowBuffer& source, int64_t width, RowRange rows,
                        const QuantizedInput& shared);
-  LinearInput Activate(int thread, const LayerWeights& weights, RowRange rows);
-  // The thread's share of one product: its output columns of `out`, rows [rows.begin, rows.end).
-  void Multiply(int thread, const Linear& linear, const LinearInput& input, RowRange rows,
+  LinearInput MultiplyAndActivate(int thread, const LayerWeights& weights, const LinearInput& input,
+                                  RowRange rows);
+  // The panels' columns of one product: rows [rows.begin, rows.end) of `out`.
+  void Multiply(const Linear& linear, const LinearInput& input, RowRange rows, RowRange panels,
                 const RowBuffer& out) const;
-  void AddToResidual(int thread, const Linear& linear, RowRange rows) const;
+  // The thread's share of one product, added to the hidden states.
+  void MultiplyIntoResidual(int thread, const Linear& linear, const LinearInput& input,
+                            RowRange rows) const;
   // After its K and V are stored, the last layer matters only for the rows whose hidden state is
   // wanted.
   RowRange ActiveRows(int32_t layer) const;

@@ -30,8 +30,9 @@ class Workspace::Carver {
     used_ += RoundUp(count * static_cast<int64_t>(sizeof(T)), kAlignment);
     return reinterpret_cast<T*>(piece);
   }
+  // An odd number of cache lines, so that some columns of all rows spread over all cache sets.
   RowBuffer Rows(int64_t rows, int64_t width) {
-    const int64_t stride = RoundUp(width, 16);
+    const int64_t stride = ((width + 15) / 16 | 1) * 16;
     return RowBuffer{Take<float>(rows * stride), stride};
   }
   QuantizedInput Quantized(kernels::Products products, int64_t rows, int64_t width) {

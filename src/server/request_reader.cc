@@ -69,6 +69,8 @@ ReadRequest RequestReader::Failed(boost::system::error_code error, Parser& parse
   if (IsEnd(error)) return Ended();
   ReadRequest read;
   FillHead(parser, &read);
+  // For the access log; a target that is no path stays unknown.
+  static_cast<void>(ParseTarget(parser.get().target(), &read.request));
   if (error == http::error::body_limit) {
     read.error = HttpError(413, "body_too_large",
                            fmt::format("the body is longer than {} bytes", limits_.max_body_bytes));

@@ -77,7 +77,8 @@ class RunTest(unittest.TestCase):
 
     def test_what_is_wrong_with_the_command_line_is_said_in_one_line(self):
         for arguments, words in ((("--peers", "vlm"), "there is no peer 'vlm'; there are llama.cpp"), (("--threads", "0"), "at least 1"),
-                                 (("--octavo", "nothing"), "scripts/build makes it")):
+                                 (("--octavo", "nothing"), "scripts/build makes it"), (("--metrics", ""), "the list is empty"),
+                                 (("--octavo-flags", "'"), "No closing quotation")):
             done = self.run_script("run", *arguments)
             self.assertEqual(done.returncode, 2)
             self.assertIn(words, done.stderr.splitlines()[-1])

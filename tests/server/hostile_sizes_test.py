@@ -1,6 +1,7 @@
 """Requests that are small to send and large to serve: each is refused before it costs anything."""
 
 import json
+import re
 
 import server
 from server import ServerTest
@@ -57,6 +58,13 @@ class HostileSizesTest(ServerTest):
             except (ConnectionError, TimeoutError):
                 pass
         return sent
+
+    def test_a_body_that_is_too_long_is_refused_and_logged_with_its_path(self):
+        head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (2 << 20)
+        with self.server.open_socket() as connection:
+            connection.sendall(head)
+            self.assertEqual(connection.recv(12), b"HTTP/1.1 413")
+        self.server.wait_until(lambda: re.search(r"POST /v1/completions\b.*\b413\b", self.server.log_text()))
 
     def test_a_chunk_extension_without_end_is_cut(self):
         head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5;"

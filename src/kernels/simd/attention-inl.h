@@ -149,12 +149,25 @@ struct StoredTiles {
   int64_t last;  // the last visible position
 };
 
-// Tiles unpacked to float32.
+// Tiles unpacked to float32; the stored ones are asked for a tile early.
 template <class Element>
 struct UnpackedTiles {
   using ElementType = float;
   static constexpr bool kPrefetch = false;
-  TileView<float> Get(int64_t first) const { return UnpackTile(head, view, first, last, scratch); }
+  TileView<float> Get(int64_t first) const {
+    if (view.block_size_tokens >= kLanes) PrefetchTile(first + kTile);
+    return UnpackTile(head, view, first, last, scratch);
+  }
+  void PrefetchTile(int64_t first) const {
+    const int64_t half_bytes = kLanes * view.head_dim * static_cast<int64_t>(sizeof(Element));
+    for (int64_t position = first; position < first + kTile; position += kLanes) {
+      if (position > last) return;
+      for (int64_t byte = 0; byte < half_bytes; byte += 64) {
+        PrefetchFarLine(head.K(position), byte);
+        PrefetchFarLine(head.V(position), byte);
+      }
+    }
+  }
 
   const PagedHead<Element>& head;
   const PagedKvView& view;

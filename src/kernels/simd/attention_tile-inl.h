@@ -65,6 +65,11 @@ HWY_INLINE void PrefetchLine(const void* base, int64_t byte_offset) {
   hwy::Prefetch(static_cast<const char*>(base) + byte_offset);
 }
 
+// Into L2 only.
+HWY_INLINE void PrefetchFarLine(const void* base, int64_t byte_offset) {
+  __builtin_prefetch(static_cast<const char*>(base) + byte_offset, 0, 2);
+}
+
 // acc[pair][i] += multipliers[pair * kStride] * load(i). The smaller of the two sides is kept in
 // registers, or g++ spills accumulators.
 template <int kBatch, int kVectors, int kStride, class D, class Load>
@@ -120,7 +125,7 @@ HWY_NOINLINE void ScoreTile(const TileInput<Element>& input, const float* HWY_RE
     const Element* HWY_RESTRICT k0 = tile.k[half];
     const Element* HWY_RESTRICT k1 = tile.k[kHalves - 1];
     for (int64_t d = 0; d < head_dim; ++d) {
-      if (next != nullptr && half == 0) {
+      if (next != nullptr && half == 0 && d * kBytesPerDimension % 64 == 0) {
         PrefetchLine(next->k[0], d * kBytesPerDimension);
         PrefetchLine(next->k[1], d * kBytesPerDimension);
       }
