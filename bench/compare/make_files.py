@@ -3,9 +3,9 @@
 
   bench/compare/make_files.py -m MODEL.gguf --output FOLDER [--only NAME]
 
-MODEL's weights are decoded and stored anew: f16 and q8_0 in one format throughout, q4_0 and q5_0 with q8_0 for the embedding, as
-llama-quantize does. q4_k is another model with random weights, for rows of MODEL may not fit K-quants: hidden size 2,048, 8 layers, Q6_K for
-the value, down and output matrices, MODEL's tokenizer. Each file is FOLDER/NAME.gguf. Needs numpy and gguf from PyPI.
+MODEL's matrices are decoded and stored anew: f16 and q8_0 in that format, q4_0 and q5_0 with Q8_0 for the embedding. q4_k is another model, with
+random weights, because MODEL's rows may be no multiple of 256: hidden size 2,048, 8 layers, Q6_K for the value, down and output matrices, MODEL's
+tokenizer. Each file is FOLDER/NAME.gguf. Needs numpy and gguf from PyPI.
 """
 
 import argparse
@@ -20,7 +20,11 @@ import random_blocks  # noqa: E402
 
 TYPES = gguf.GGMLQuantizationType
 STORED_ANEW = {"f16": TYPES.F16, "q8_0": TYPES.Q8_0, "q4_0": TYPES.Q4_0, "q5_0": TYPES.Q5_0}
+FILE_TYPES = {"f16": gguf.LlamaFileType.MOSTLY_F16, "q8_0": gguf.LlamaFileType.MOSTLY_Q8_0,
+              "q4_0": gguf.LlamaFileType.MOSTLY_Q4_0, "q5_0": gguf.LlamaFileType.MOSTLY_Q5_0}
 EMBEDDING = "token_embd.weight"
+# What GGUFWriter says itself.
+OWN_KEYS = (gguf.Keys.General.ARCHITECTURE, gguf.Keys.General.FILE_TYPE, gguf.Keys.General.ALIGNMENT)
 # The random model.
 LAYERS, HIDDEN, FFN, HEADS, KV_HEADS, HEAD_DIM, CONTEXT = 8, 2048, 5632, 32, 4, 64, 8192
 DEVIATION = 0.02
@@ -34,7 +38,7 @@ def copy_field(writer, field):
 
 def copy_metadata(writer, reader, is_wanted):
     for field in reader.fields.values():
-        if not field.name.startswith("GGUF.") and field.name != gguf.Keys.General.ARCHITECTURE and is_wanted(field.name):
+        if not field.name.startswith("GGUF.") and field.name not in OWN_KEYS and is_wanted(field.name):
             copy_field(writer, field)
 
 
@@ -45,9 +49,11 @@ def write(writer):
     writer.close()
 
 
-def store_anew(reader, path, target):
+def store_anew(reader, path, name):
+    target = STORED_ANEW[name]
     writer = gguf.GGUFWriter(path, reader.fields[gguf.Keys.General.ARCHITECTURE].contents())
-    copy_metadata(writer, reader, lambda name: name != gguf.Keys.General.FILE_TYPE)
+    copy_metadata(writer, reader, lambda key: True)
+    writer.add_file_type(FILE_TYPES[name])
     for tensor in reader.tensors:
         values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
         if values.ndim == 1:
@@ -103,10 +109,14 @@ def main():
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)
     reader = gguf.GGUFReader(args.model)
+    if "split.count" in reader.fields:
+        parser.error(f"-m {args.model}: one file of several; join them first")
     for name in (args.only,) if args.only else (*STORED_ANEW, "q4_k"):
         path = args.output / f"{name}.gguf"
+        if path.exists() and path.samefile(args.model):
+            parser.error(f"--output: {path} is the model itself")
         if name in STORED_ANEW:
-            store_anew(reader, path, STORED_ANEW[name])
+            store_anew(reader, path, name)
         else:
             make_random(reader, path)
         print(path)

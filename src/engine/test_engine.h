@@ -125,8 +125,8 @@ inline std::vector<uint32_t> BitsAlone(const std::vector<TokenId>& prompt,
   return BitsOf(MustGenerate(MakeEngine(options)->Generate(prompt, params)).logprobs);
 }
 
-// Requests to a tiny model may end one by one, before the next is handed in. Who needs them to meet
-// asks again, at most so often.
+// Requests to a tiny model may end one by one, before the next is handed in. A test that needs them
+// to meet repeats them, at most this many times.
 inline constexpr int kRoundsToMeet = 100;
 
 inline void ExpectSound(Engine& engine) {

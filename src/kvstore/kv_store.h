@@ -44,7 +44,7 @@ class KvStore {
   KvStore(const KvLayout& layout, base::AlignedBuffer arena, base::MemoryReservation reservation);
 
   KvLayout layout_;
-  base::AlignedBuffer arena_;  // [num_blocks, num_layers, num_kv_heads]{K, V}
+  base::AlignedBuffer arena_;  // [num_blocks, num_layers, num_kv_heads]{K, V, scales}
   base::MemoryReservation reservation_;
 };
 

@@ -15,7 +15,8 @@ RowRange PanelShare(const Linear& linear, int thread, int num_threads) {
   return ShareOf(linear.matrix.num_panels(), kPanelsPerUnit, thread, num_threads);
 }
 
-// Panels whose products are still in L2 when the pass that follows them reads them.
+// Panels whose products (256 KiB of a matrix) are still in a large L2 when the pass that follows
+// them reads them.
 int64_t PanelsPerBlock(int64_t num_rows) {
   constexpr int64_t kBlockFloats = 64 * 1024;
   const int64_t panels = kBlockFloats / (num_rows * quant::kPanelOutputs);

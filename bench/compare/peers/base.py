@@ -65,11 +65,11 @@ def first_lines(text, count=ERROR_LINES):
     return " / ".join(telling[:count] or lines[-count:]) or "it printed nothing"
 
 
-def run(command, environment=None, log=None, seconds=COMMAND_SECONDS):
-    """(stdout, stderr) of a command; NotMeasured with its complaint if it fails. `log` keeps both."""
+def run(command, environment=None, log=None, seconds=COMMAND_SECONDS, folder=None):
+    """(stdout, stderr) of a command, started in `folder`; NotMeasured with its complaint if it fails. `log` keeps both."""
     words = [str(word) for word in command]
     try:
-        done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, timeout=seconds,
+        done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, timeout=seconds, cwd=folder,
                               stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})})
     except OSError as error:
         raise NotMeasured(f"{words[0]}: {error.strerror}") from error

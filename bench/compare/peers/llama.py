@@ -33,7 +33,7 @@ class LlamaCpp(Engine):
 
     def __init__(self, setup, folder, flags=""):
         super().__init__(setup)
-        self._folder, self._flags = folder and pathlib.Path(folder), shlex.split(flags)
+        self._folder, self._flags = folder and pathlib.Path(folder).resolve(), shlex.split(flags)
         self._programs = None
         self._commit = None
         self._build = "built elsewhere"
@@ -45,8 +45,9 @@ class LlamaCpp(Engine):
         if self._programs:
             return
         options = [*COMMON_OPTIONS, *self.build_options, *(() if self.setup.amx else WITHOUT_AMX)]
-        build = self.setup.work / (self.key + ("" if self.setup.amx else "-no-amx"))
         compiler = sources.clang() if self.prefers_clang else None
+        # CMake keeps the compiler that a folder began with.
+        build = self.setup.work / (self.key + ("-clang" if compiler else "") + ("" if self.setup.amx else "-no-amx"))
         self._programs = sources.build(self._folder, build, options, PROGRAMS, self.setup.log(self.key), compiler)
         self._build = f"built by {pathlib.Path(compiler[1]).name if compiler else 'the default compiler'} for this processor"
 
@@ -76,7 +77,8 @@ class LlamaCpp(Engine):
         return [str(word) for word in (*pinned(self.setup.threads), *command, *self.run_flags, *self._flags)]
 
     def measure(self, metric, seed):
-        output, errors = run(self.command(metric), log=self.setup.log(self.key))
+        log = self.setup.log(self.key)
+        output, errors = run(self.command(metric), log=log, folder=log.parent)  # it leaves a log of its own where it runs
         if metric.kind in ("batch", "requests"):
             return batched_tokens_per_s(metric, output + "\n" + errors)
         value, self._commit = bench_tokens_per_s(output)

@@ -1,6 +1,6 @@
 // Purpose:    A2's products: a panel group's weights are decoded for a run of inputs into a buffer
 //             that stays in L1, then all rows pass over it in register tiles of columns (kLanes
-//             outputs) x rows.
+//             outputs) x rows. Few rows with plain weights: matmul_plain-inl.h.
 // Invariants: an element's chain runs over ascending inputs; between runs it rests in the output.
 
 #if defined(OCTAVO_KERNELS_SIMD_MATMUL_FLOAT_INL_H) == defined(HWY_TARGET_TOGGLE)

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "base/check.h"
 #include "kernels/matmul.h"
 #include "kernels/simd/panel-inl.h"
 #include "kernels/simd/target-inl.h"
@@ -103,8 +104,9 @@ void MultiplyPlain(const PlainJob& job, int64_t begin, int64_t num_rows) {
   }
 }
 
-// REQUIRES: a plain format, at most kMaxPlainRows rows.
+// REQUIRES: a plain format, 1 to kMaxPlainRows rows.
 void FewPlainRows(const PlainJob& job, int64_t begin, int64_t num_rows) {
+  OCTAVO_DCHECK(1 <= num_rows && num_rows <= kMaxPlainRows, "few rows");
   if (job.w.dtype == DType::kF32) return MultiplyPlain<DType::kF32>(job, begin, num_rows);
   if (job.w.dtype == DType::kF16) return MultiplyPlain<DType::kF16>(job, begin, num_rows);
   MultiplyPlain<DType::kBF16>(job, begin, num_rows);
