@@ -82,6 +82,7 @@ def make_random(reader, path):
     writer = gguf.GGUFWriter(path, "llama")
     copy_metadata(writer, reader, lambda name: name.startswith("tokenizer."))
     writer.add_name("random weights")
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q4_K_M)
     writer.add_context_length(CONTEXT)
     writer.add_embedding_length(HIDDEN)
     writer.add_block_count(LAYERS)
