@@ -113,13 +113,9 @@ void WidenPanel(const PackedMatrixView& w, int64_t panel, int64_t begin, int64_t
                           static_cast<size_t>(panel) * w.panel_bytes +
                           2 * begin * quant::kPanelOutputs;
   for (int64_t i = 0; i < (end - begin) * quant::kPanelOutputs; i += kLanes) {
-    if (w.dtype == DType::kF16) {
-      hn::StoreU(LoadHalves(halves + 2 * i), Df(), values + i);
-    } else {
-      const hn::Rebind<hwy::bfloat16_t, Df> db;
-      const auto v = hn::LoadU(db, reinterpret_cast<const hwy::bfloat16_t*>(halves + 2 * i));
-      hn::StoreU(hn::PromoteTo(Df(), v), Df(), values + i);
-    }
+    const Vf widened = w.dtype == DType::kF16 ? LoadPlain<DType::kF16>(halves + 2 * i)
+                                              : LoadPlain<DType::kBF16>(halves + 2 * i);
+    hn::StoreU(widened, Df(), values + i);
   }
 }
 
