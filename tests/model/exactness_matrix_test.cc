@@ -32,8 +32,8 @@ constexpr int32_t kMaxModelLen = kIsSanitized ? 64 : 1600;
 // Prompts of 1 to 1,500 tokens. Three of four begin like others: with one of two long texts, to a
 // length that is theirs; the rest share nothing. Every fifth wants three completions.
 std::vector<Request> MakeRequests(int32_t vocab_size) {
-  const size_t lengths[] = {1,  2,  3,   15,  16,  17,  31,  32,  33,  47,  48,  63,  64,  65,
-                            80, 96, 100, 127, 128, 129, 150, 200, 255, 256, 257, 300, 400, 1500};
+  const size_t lengths[] = {1,  2,  3,  7,   8,   9,   15,  16,  17,  31,  32,  33,  47,  48,
+                            63, 64, 65, 100, 127, 128, 129, 150, 200, 255, 256, 257, 300, 1500};
   std::mt19937 random(20);
   std::uniform_int_distribution<TokenId> ids(1000, vocab_size - 1000);
   std::array<std::vector<TokenId>, 2> texts;
@@ -57,7 +57,7 @@ std::vector<Request> MakeRequests(int32_t vocab_size) {
     request.params.top_p = i % 3 == 0 ? 0.9f : 1.0f;
     request.params.repetition_penalty = i % 7 == 0 ? 1.2f : 1.0f;
     request.params.n = i % 5 == 4 ? 3 : 1;
-    request.params.max_tokens = static_cast<int32_t>(3 + i * 7 % (kIsSanitized ? 4 : 19));
+    request.params.max_tokens = static_cast<int32_t>(3 + i * 7 % (kIsSanitized ? 4 : 11));
     request.params.ignore_eos = true;
     request.params.logprobs = 2;
     request.params.detokenize = false;
