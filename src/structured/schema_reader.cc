@@ -35,19 +35,15 @@ Result<value> SchemaReader::Read() {
     if (!node.ok()) return node.status();
     targets_[i].node = *node;
   }
-  for (Node& node : nodes_) {
-    for (const int32_t target : node.targets) {
-      node.needs.push_back(targets_[Index(target)].node);
-      node.same_place.push_back(targets_[Index(target)].node);
-    }
+  for (const auto& [node, target] : references_) {
+    graph_.AddReference(node, targets_[Index(target)].node);
   }
-  if (Status status = CheckCycles(); !status.ok()) return status;
-  if (Status status = CheckEnds(); !status.ok()) return status;
-  value canonical = std::move(nodes_[Index(*root)].canonical);
+  if (Status status = graph_.Check(); !status.ok()) return status;
+  value canonical = std::move(canonical_[Index(*root)]);
   if (!targets_.empty()) {
     Object definitions;
     for (size_t i = 0; i < targets_.size(); ++i) {
-      definitions[fmt::format("S{}", i)] = std::move(nodes_[Index(targets_[i].node)].canonical);
+      definitions[fmt::format("S{}", i)] = std::move(canonical_[Index(targets_[i].node)]);
     }
     canonical.as_object()["$defs"] = std::move(definitions);
   }
@@ -66,10 +62,17 @@ Result<SchemaReader::NodeId> SchemaReader::ReadSchema(const value& schema,
   }
   Reading reading{schema.is_object() ? schema.get_object() : kAnything, place, {}, {}};
   if (Status status = ReadObjectSchema(reading); !status.ok()) return status;
-  reading.node.canonical = std::move(reading.canonical);
-  nodes_.push_back(std::move(reading.node));
-  return static_cast<NodeId>(nodes_.size() - 1);
+  return Add(std::move(reading));
 }
+
+SchemaReader::NodeId SchemaReader::Add(Reading reading) {
+  const NodeId id = graph_.Add(std::move(reading.node));
+  canonical_.emplace_back(std::move(reading.canonical));
+  if (reading.target >= 0) references_.emplace_back(id, reading.target);
+  return id;
+}
+
+const value& SchemaReader::Canonical(NodeId id) const { return canonical_[Index(id)]; }
 
 Status SchemaReader::ReadObjectSchema(Reading& reading) {
   if (Status status = CheckKeywords(reading); !status.ok()) return status;
@@ -133,7 +136,7 @@ Status SchemaReader::ReadRef(Reading& reading) {
   }
   const auto [found, is_new] = target_ids_.emplace(target, static_cast<int32_t>(targets_.size()));
   if (is_new) targets_.push_back({target, std::string(text.substr(1)), -1});
-  reading.node.targets.push_back(found->second);
+  reading.target = found->second;
   reading.canonical["$ref"] = fmt::format("#/$defs/S{}", found->second);
   return Status::Ok();
 }
@@ -181,7 +184,7 @@ Status SchemaReader::ReadAlternatives(Reading& reading, std::string_view keyword
     if (!part.ok()) return part.status();
     reading.node.needs.push_back(*part);
     reading.node.same_place.push_back(*part);
-    schemas.push_back(nodes_[Index(*part)].canonical);
+    schemas.push_back(Canonical(*part));
   }
   reading.canonical[keyword] = std::move(schemas);
   return Status::Ok();
@@ -197,9 +200,7 @@ Status SchemaReader::ReadTyped(Reading& reading) {
     Reading one{reading.schema, reading.place, {}, {}};
     if (Status status = ReadOneType(one, type); !status.ok()) return status;
     schemas.push_back(one.canonical);
-    one.node.canonical = std::move(one.canonical);
-    nodes_.push_back(std::move(one.node));
-    reading.node.needs.push_back(static_cast<NodeId>(nodes_.size() - 1));
+    reading.node.needs.push_back(Add(std::move(one)));
   }
   if (!schemas.empty()) reading.canonical["anyOf"] = std::move(schemas);
   reading.node.any = !reading.node.needs.empty();
@@ -327,200 +328,6 @@ Status SchemaReader::CopyCounts(Reading& reading, std::string_view min, std::str
     if (*count >= 0) reading.canonical[keyword] = *count;
   }
   return Status::Ok();
-}
-
-Status SchemaReader::ReadArrayKeywords(Reading& reading) {
-  if (Status status = CopyCounts(reading, "minItems", "maxItems", kMaxRepeat); !status.ok()) {
-    return status;
-  }
-  const Result<int64_t> min_items = ReadCount(reading, "minItems", kMaxRepeat);
-  size_t num_prefix_items = 0;
-  if (const value* prefix = reading.schema.if_contains("prefixItems")) {
-    if (!prefix->is_array() || prefix->get_array().empty()) {
-      return Error(reading.place, "prefixItems must be an array that is not empty");
-    }
-    num_prefix_items = prefix->get_array().size();
-    array items;
-    for (size_t i = 0; i < num_prefix_items; ++i) {
-      const Result<NodeId> item =
-          ReadPart(reading, prefix->get_array()[i], fmt::format("prefixItems/{}", i));
-      if (!item.ok()) return item.status();
-      reading.node.needs.push_back(*item);
-      items.push_back(nodes_[Index(*item)].canonical);
-    }
-    reading.canonical["prefixItems"] = std::move(items);
-  }
-  const value* items = reading.schema.if_contains("items");
-  static const value kAnything = true;
-  const bool closed = items == nullptr ? num_prefix_items > 0 : *items == value(false);
-  if (closed) {
-    reading.canonical["items"] = false;
-    return Status::Ok();
-  }
-  const Result<NodeId> item = ReadPart(reading, items == nullptr ? kAnything : *items, "items");
-  if (!item.ok()) return item.status();
-  if (*min_items > static_cast<int64_t>(num_prefix_items)) reading.node.needs.push_back(*item);
-  reading.canonical["items"] = nodes_[Index(*item)].canonical;
-  return Status::Ok();
-}
-
-Status SchemaReader::ReadObjectKeywords(Reading& reading) {
-  if (Status status = CopyCounts(reading, "minProperties", "maxProperties", kMaxProperties);
-      !status.ok()) {
-    return status;
-  }
-  if (Status status = ReadProperties(reading); !status.ok()) return status;
-  if (Status status = CheckCountedProperties(reading); !status.ok()) return status;
-  return ReadOtherProperties(reading);
-}
-
-// The library writes out which of the named properties may still come for each count.
-Status SchemaReader::CheckCountedProperties(const Reading& reading) {
-  const value* properties = reading.canonical.if_contains("properties");
-  if (properties == nullptr) return Status::Ok();
-  const auto num = static_cast<int64_t>(properties->get_object().size());
-  for (const std::string_view keyword : {"minProperties", "maxProperties"}) {
-    const value* count = reading.canonical.if_contains(keyword);
-    if (count == nullptr || num * count->get_int64() <= kMaxCountedProperties) continue;
-    return Error(reading.place,
-                 fmt::format("{} is {} beside {} properties, but the product must be at most {}",
-                             keyword, count->get_int64(), num, kMaxCountedProperties));
-  }
-  return Status::Ok();
-}
-
-Status SchemaReader::ReadProperties(Reading& reading) {
-  static const value kNone = Object();
-  const value* found = reading.schema.if_contains("properties");
-  const value& properties = found == nullptr ? kNone : *found;
-  if (!properties.is_object()) return Error(reading.place, "properties must be an object");
-  if (properties.get_object().size() > Index(kMaxProperties)) {
-    return Error(reading.place, fmt::format("properties has {} members, but must have at most {}",
-                                            properties.get_object().size(), kMaxProperties));
-  }
-  static const value kNoNames = array();
-  const value* required = reading.schema.if_contains("required");
-  const value& names = required == nullptr ? kNoNames : *required;
-  if (!names.is_array()) return Error(reading.place, "required must be an array");
-  for (const value& name : names.get_array()) {
-    if (!name.is_string() || !properties.get_object().contains(name.get_string())) {
-      return Error(reading.place, fmt::format("required holds {}, which properties lacks",
-                                              boost::json::serialize(name).substr(0, 100)));
-    }
-  }
-  Object canonical;
-  for (const auto& [key, schema] : properties.get_object()) {
-    const Result<NodeId> part = ReadPart(
-        reading, schema, fmt::format("properties/{}", std::string_view(key).substr(0, 100)));
-    if (!part.ok()) return part.status();
-    const bool is_required = std::ranges::any_of(
-        names.get_array(), [&k = key](const value& name) { return name.get_string() == k; });
-    if (is_required) reading.node.needs.push_back(*part);
-    canonical[key] = nodes_[Index(*part)].canonical;
-  }
-  if (found != nullptr) reading.canonical["properties"] = std::move(canonical);
-  if (!names.get_array().empty()) reading.canonical["required"] = names;
-  return Status::Ok();
-}
-
-// Those that are not named. An object that names none is open unless it says otherwise, one that
-// names some is closed.
-Status SchemaReader::ReadOtherProperties(Reading& reading) {
-  const Object& schema = reading.schema;
-  const value* patterns = schema.if_contains("patternProperties");
-  const value* names = schema.if_contains("propertyNames");
-  const value* others = schema.if_contains("additionalProperties");
-  const bool is_closed = others != nullptr && *others == value(false);
-  if ((patterns != nullptr ? 1 : 0) + (names != nullptr ? 1 : 0) +
-          (schema.contains("properties") ? 1 : 0) >
-      1) {
-    return Error(reading.place,
-                 "properties, patternProperties and propertyNames are not supported together");
-  }
-  if (patterns != nullptr) {
-    if (!patterns->is_object() || patterns->get_object().size() != 1 ||
-        (others != nullptr && !is_closed)) {
-      return Error(reading.place,
-                   "patternProperties must hold one pattern, without additionalProperties");
-    }
-    const auto& [key, part] = *patterns->get_object().begin();
-    const Result<std::string> pattern = ReadPattern(reading, "patternProperties", key);
-    if (!pattern.ok()) return pattern.status();
-    const Result<NodeId> node = ReadPart(reading, part, "patternProperties/*");
-    if (!node.ok()) return node.status();
-    reading.canonical["patternProperties"] = Object{{*pattern, nodes_[Index(*node)].canonical}};
-    return Status::Ok();
-  }
-  if (names != nullptr) {
-    if (is_closed) return Error(reading.place, "propertyNames beside additionalProperties false");
-    if (!names->is_object()) return Error(reading.place, "propertyNames must be an object");
-    Object as_string = names->get_object();
-    as_string.emplace("type", "string");
-    const Result<NodeId> node = ReadPart(reading, as_string, "propertyNames");
-    if (!node.ok()) return node.status();
-    reading.canonical["propertyNames"] = nodes_[Index(*node)].canonical;
-  }
-  if (others == nullptr) {
-    reading.canonical["additionalProperties"] = !schema.contains("properties");
-  } else if (others->is_bool()) {
-    reading.canonical["additionalProperties"] = *others;
-  } else {
-    const Result<NodeId> node = ReadPart(reading, *others, "additionalProperties");
-    if (!node.ok()) return node.status();
-    reading.canonical["additionalProperties"] = nodes_[Index(*node)].canonical;
-  }
-  return Status::Ok();
-}
-
-// A value that must match itself without anything between, as in {"$ref": "#"}.
-Status SchemaReader::CheckCycles() const {
-  enum class Mark : uint8_t { kNew, kOpen, kDone };
-  std::vector<Mark> marks(nodes_.size(), Mark::kNew);
-  struct Visit {
-    NodeId node;
-    size_t next;
-  };
-  std::vector<Visit> open;
-  for (size_t start = 0; start < nodes_.size(); ++start) {
-    if (marks[start] == Mark::kNew) open.push_back({static_cast<NodeId>(start), 0});
-    while (!open.empty()) {
-      Visit& visit = open.back();
-      const std::vector<NodeId>& next = nodes_[Index(visit.node)].same_place;
-      marks[Index(visit.node)] = Mark::kOpen;
-      if (visit.next == next.size()) {
-        marks[Index(visit.node)] = Mark::kDone;
-        open.pop_back();
-        continue;
-      }
-      const NodeId child = next[visit.next++];
-      if (marks[Index(child)] == Mark::kOpen) {
-        return Status::InvalidArgument(
-            "the JSON schema has a $ref that leads back to itself with nothing in between");
-      }
-      if (marks[Index(child)] == Mark::kNew) open.push_back({child, 0});
-    }
-  }
-  return Status::Ok();
-}
-
-// Some value of finite size matches every schema.
-Status SchemaReader::CheckEnds() const {
-  std::vector<bool> ends(nodes_.size(), false);
-  const auto of = [&](NodeId id) { return static_cast<bool>(ends[Index(id)]); };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      const Node& node = nodes_[i];
-      if (ends[i]) continue;
-      ends[i] =
-          node.any ? std::ranges::any_of(node.needs, of) : std::ranges::all_of(node.needs, of);
-      changed = changed || ends[i];
-    }
-  }
-  if (std::ranges::all_of(ends, [](bool end) { return end; })) return Status::Ok();
-  return Status::InvalidArgument(
-      "the JSON schema has a $ref cycle through required properties or items: no value of finite "
-      "size matches it");
 }
 
 }  // namespace octavo::structured

@@ -13,9 +13,11 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "octavo/status.h"
+#include "structured/schema_graph.h"
 
 namespace octavo::structured {
 
@@ -27,17 +29,9 @@ class SchemaReader {
   Result<boost::json::value> Read();
 
  private:
-  using NodeId = int32_t;
+  using NodeId = SchemaGraph::NodeId;
   using Object = boost::json::object;
 
-  // One schema. It can end if all, or any, of `needs` can.
-  struct Node {
-    bool any = false;
-    std::vector<NodeId> needs;
-    std::vector<NodeId> same_place;  // schemas of the very same value
-    std::vector<int32_t> targets;    // the same, of a reference: indices into targets_
-    boost::json::value canonical;
-  };
   struct Target {
     const boost::json::value* schema;
     std::string place;
@@ -47,8 +41,9 @@ class SchemaReader {
   struct Reading {
     const Object& schema;
     const std::string& place;
-    Node node;
+    SchemaGraph::Node node;
     Object canonical;
+    int32_t target = -1;  // of a reference: an index into targets_
   };
 
   Result<NodeId> ReadSchema(const boost::json::value& schema, const std::string& place);
@@ -67,6 +62,8 @@ class SchemaReader {
   Status ReadProperties(Reading& reading);
   Status ReadOtherProperties(Reading& reading);
 
+  NodeId Add(Reading reading);
+  const boost::json::value& Canonical(NodeId id) const;
   Result<NodeId> ReadPart(Reading& reading, const boost::json::value& part, std::string_view name);
   Result<std::string> ReadPattern(const Reading& reading, std::string_view keyword,
                                   std::string_view pattern);
@@ -77,14 +74,13 @@ class SchemaReader {
   Status CopyCounts(Reading& reading, std::string_view min, std::string_view max, int64_t limit);
   static Status Error(const std::string& place, std::string_view message);
 
-  Status CheckCycles() const;
-  Status CheckEnds() const;
-
   const boost::json::value& root_;
   int32_t num_schemas_ = 0;
   int64_t total_counts_ = 0;
   std::unordered_set<std::string> kinds_;  // of strings, whose counts are in the total
-  std::vector<Node> nodes_;
+  SchemaGraph graph_;
+  std::vector<boost::json::value> canonical_;           // by node
+  std::vector<std::pair<NodeId, int32_t>> references_;  // a node and an index into targets_
   std::vector<Target> targets_;
   std::unordered_map<const boost::json::value*, int32_t> target_ids_;
 };
