@@ -18,7 +18,10 @@ using Clock = std::chrono::steady_clock;
 using Streams = std::vector<std::unique_ptr<RequestStream>>;
 
 constexpr int32_t kDecodedTokens = 33;  // of each stream
-constexpr int32_t kWaitedTokens = 64;   // of the running streams while others wait
+// Of each running stream while others wait: measured are as many from the same token on, whatever
+// the submission of those who wait took, for a longer context is slower by itself.
+constexpr int32_t kUnmeasuredTokens = 512;
+constexpr int32_t kWaitedTokens = 64;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -48,25 +51,32 @@ Result<double> RateBehindWhich(Engine& engine, int32_t num_running, int32_t num_
     const Status status = SubmitOne(engine, 8, output_len, 1 + static_cast<uint64_t>(i), &running);
     if (!status.ok()) return status;
   }
-  for (const auto& stream : running) stream->Next();
+  int32_t num_tokens = 0;
+  const auto read_until = [&num_tokens, &front = *running.front()](int32_t wanted) {
+    while (num_tokens < wanted) {
+      const std::optional<RequestUpdate> update = front.Next();
+      if (!update || update->finish_reason != FinishReason::kNone) return false;
+      num_tokens += static_cast<int32_t>(update->token_ids.size());
+    }
+    return true;
+  };
+  for (const auto& stream : running) {
+    if (stream != running.front()) stream->Next();
+  }
+  read_until(1);
   Streams waiting;
   for (int32_t i = 0; i < num_waiting; ++i) {
     const auto seed = static_cast<uint64_t>(num_running + i + 1);
     const Status status = SubmitOne(engine, 8, 1, seed, &waiting);
     if (!status.ok()) return status;
   }
-  while (running.front()->TryNext()) {
-  }
-  int32_t num_tokens = 0;
+  const bool has_begun = read_until(kUnmeasuredTokens);
+  const int32_t num_unmeasured = num_tokens;
   const Clock::time_point start = Clock::now();
-  while (num_tokens < kWaitedTokens) {
-    const std::optional<RequestUpdate> update = running.front()->Next();
-    if (!update || update->finish_reason != FinishReason::kNone) {
-      return Status::ResourceExhausted(fmt::format(
-          "the running requests ended before {} waiting ones were measured; raise --max-model-len",
-          num_waiting));
-    }
-    num_tokens += static_cast<int32_t>(update->token_ids.size());
+  if (!has_begun || !read_until(num_unmeasured + kWaitedTokens)) {
+    return Status::ResourceExhausted(fmt::format(
+        "the running requests ended before {} waiting ones were measured; raise --max-model-len",
+        num_waiting));
   }
   const double elapsed = SecondsSince(start);
   const auto still_waiting = static_cast<int32_t>(engine.stats().num_waiting);
@@ -74,7 +84,7 @@ Result<double> RateBehindWhich(Engine& engine, int32_t num_running, int32_t num_
     return Status::Internal(
         fmt::format("{} of {} requests did not wait", num_waiting - still_waiting, num_waiting));
   }
-  return num_running * num_tokens / elapsed;
+  return num_running * (num_tokens - num_unmeasured) / elapsed;
 }
 
 // One sequence of 64 blocks, whose content no other has.
