@@ -84,6 +84,10 @@ class Engine {
   virtual Result<std::unique_ptr<RequestStream>> Submit(Request request,
                                                         UpdateCallback on_update = nullptr) = 0;
 
+  // Whether a request with these would be submitted at once, since they are compiled already; else
+  // Submit may take seconds. Of this moment: others may take their place.
+  virtual bool IsCompiled(const StructuredOutputs& outputs) = 0;
+
   // Submit, and wait for the end. `on_delta` returning false ends the request: the output is what
   // was delivered until then.
   virtual Result<RequestOutput> Generate(Request request,

@@ -34,7 +34,7 @@ struct Request {
   SamplingParams params;
   std::optional<BeamSearchParams> beam_search;
 
-  int32_t priority = 0;  // lower = earlier; matters with SchedulingPolicy::kPriority
+  int32_t priority = 0;  // lower = earlier; others than 0 need SchedulingPolicy::kPriority
   // Requests share cached prefixes only with those of the same salt.
   std::string cache_salt;
   // Keeps the prompt's blocks cached for this long after the prompt is computed, in ms, within the

@@ -68,7 +68,7 @@ Completion::Completion(const CompletionContext& context, const SamplingParams& p
                                                  .at_text_start = false});
   }
   if (grammar != nullptr) {
-    structure_.emplace(Structure{structured::GrammarMatcher(grammar),
+    structure_.emplace(Structure{structured::GrammarMatcher(grammar, params.n),
                                  structured::TokenBitmask(context.vocab_size)});
   }
   sampler_.AddPrompt(prompt);

@@ -281,7 +281,8 @@ void EngineImpl::StartCore(const EngineOptions& options) {
   core.max_model_len = plan_.max_model_len;
   core.cache.max_blocks_per_sequence = core.blocks_per_context();
   core.cache_root = RootOf(options);
-  core.by_priority = options.scheduler.policy == SchedulingPolicy::kPriority;
+  by_priority_ = options.scheduler.policy == SchedulingPolicy::kPriority;
+  core.by_priority = by_priority_;
   core.num_swap_blocks = static_cast<uint32_t>(plan_.swap_layout.num_blocks);
   core.seconds_per_swapped_block =
       2.0 * static_cast<double>(plan_.layout.spec.BytesPerBlock().value_or(0)) /
@@ -307,14 +308,22 @@ void EngineImpl::StartCore(const EngineOptions& options) {
   loop_ = std::make_unique<EngineLoop>(*core_);
 }
 
+structured::GrammarCompiler& EngineImpl::grammar_compiler() {
+  std::call_once(grammar_compiler_once_,
+                 [this] { grammar_compiler_.emplace(*tokenizer_, eos_token_ids_); });
+  return *grammar_compiler_;
+}
+
+bool EngineImpl::IsCompiled(const StructuredOutputs& outputs) {
+  return grammar_compiler().Holds(outputs);
+}
+
 Result<std::shared_ptr<const structured::CompiledGrammar>> EngineImpl::CompileGrammar(
     const Request& request) {
   const SamplingParams& params = request.params;
   if (!params.structured_outputs) return std::shared_ptr<const structured::CompiledGrammar>();
-  std::call_once(grammar_compiler_once_,
-                 [this] { grammar_compiler_.emplace(*tokenizer_, eos_token_ids_); });
   Result<std::shared_ptr<const structured::CompiledGrammar>> grammar =
-      grammar_compiler_->Compile(*params.structured_outputs);
+      grammar_compiler().Compile(*params.structured_outputs);
   if (!grammar.ok() || params.allowed_token_ids.empty()) return grammar;
   structured::GrammarMatcher matcher(*grammar);
   structured::TokenBitmask mask(config_.vocab_size);
@@ -329,6 +338,12 @@ Result<std::shared_ptr<const structured::CompiledGrammar>> EngineImpl::CompileGr
 Result<std::unique_ptr<RequestStream>> EngineImpl::Submit(Request request,
                                                           UpdateCallback on_update) {
   if (Status status = core_->Check(request); !status.ok()) return status;
+  if (request.priority != 0 && !by_priority_) {
+    return Status::InvalidArgument(
+        fmt::format("priority is {}, but requests are served in the order of their coming: start "
+                    "with --scheduling-policy priority",
+                    request.priority));
+  }
   Result<std::shared_ptr<const structured::CompiledGrammar>> grammar = CompileGrammar(request);
   if (!grammar.ok()) return grammar.status();
   const base::ScopedFloatMode float_mode;  // for what the samplers derive from the parameters

@@ -49,6 +49,7 @@ class EngineImpl : public Engine {
   Result<std::string> Detokenize(const std::vector<TokenId>& token_ids,
                                  bool skip_special_tokens) const override;
   std::string TokenBytes(TokenId id) const override;
+  bool IsCompiled(const StructuredOutputs& outputs) override;
   bool IsSpecialToken(TokenId id) const override;
   Result<ChatPrompt> ApplyChatTemplate(const ChatInput& input) const override;
   Result<std::vector<TokenId>> ApplyChatTemplate(const std::vector<ChatMessage>& messages,
@@ -73,6 +74,7 @@ class EngineImpl : public Engine {
   void StartCore(const EngineOptions& options);
   void FillInfo(const EngineOptions& options, const kernels::KernelTable& kernels);
   kvcache::RootKey RootOf(const EngineOptions& options) const;
+  structured::GrammarCompiler& grammar_compiler();
   // The grammar of a request's structured outputs; null without.
   Result<std::shared_ptr<const structured::CompiledGrammar>> CompileGrammar(const Request& request);
 
@@ -83,6 +85,7 @@ class EngineImpl : public Engine {
   std::optional<text::ChatTemplate> chat_template_;
   Status chat_template_status_;
   std::vector<TokenId> eos_token_ids_;
+  bool by_priority_ = false;
   std::once_flag grammar_compiler_once_;
   std::optional<structured::GrammarCompiler> grammar_compiler_;  // made when first asked for
   EnginePlan plan_;

@@ -1,10 +1,18 @@
 #include "engine/engine_loop.h"
 
+#include <chrono>
 #include <utility>
 
 #include "base/float_mode.h"
 
 namespace octavo::engine {
+
+namespace {
+
+// At rest: a pin whose time is over still counts for this long.
+constexpr std::chrono::milliseconds kBetweenLooksAtPins(500);
+
+}  // namespace
 
 EngineLoop::EngineLoop(EngineCore& core) : core_(core) {
   stats_ = core.stats();
@@ -73,6 +81,7 @@ void EngineLoop::Run() {
     // Read before the inbox is: what was submitted before an abort that is seen here is taken now.
     const uint64_t epoch = abort_epoch_.load(std::memory_order_acquire);
     if (!TakeTasks(/*may_wait=*/!core_.has_work())) return;
+    if (taken_.empty() && !core_.has_work()) core_.NoteTime();
     for (Task& task : taken_) task(core_);
     taken_.clear();
     if (epoch != seen_epoch) core_.AbortBefore(epoch);
@@ -83,12 +92,18 @@ void EngineLoop::Run() {
   }
 }
 
-// Moves what was handed in to taken_; false once the loop is to end and nothing is left to do.
+// Moves what was handed in, which may be nothing, to taken_; false once the loop is to end and
+// nothing is left to do.
 bool EngineLoop::TakeTasks(bool may_wait) {
   if (!may_wait && !inbox_has_tasks_.load(std::memory_order_acquire)) return true;
   std::unique_lock lock(inbox_mutex_);
   if (may_wait) {
-    inbox_filled_.wait(lock, [this] { return !inbox_.empty() || stopping_; });
+    const auto is_called = [this] { return !inbox_.empty() || stopping_; };
+    if (core_.cache().stats().num_pins == 0) {
+      inbox_filled_.wait(lock, is_called);
+    } else {
+      inbox_filled_.wait_for(lock, kBetweenLooksAtPins, is_called);
+    }
   }
   std::swap(inbox_, taken_);
   inbox_has_tasks_.store(false, std::memory_order_relaxed);

@@ -5,6 +5,7 @@
 #include <openssl/sha.h>
 
 #include <algorithm>
+#include <boost/asio/ip/address.hpp>
 
 namespace octavo::server {
 namespace {
@@ -27,6 +28,17 @@ ApiError Forbidden() {
   error.message =
       "this concerns all clients: start the server with --admin-api-key, and send that key";
   return error;
+}
+
+// A host that a stranger's domain cannot be: "localhost" or an address, with a port or not.
+bool IsNoDomain(std::string_view host) {
+  const size_t colon = host.rfind(':');
+  const bool has_port = colon != std::string_view::npos && !host.ends_with(']');
+  std::string_view name = has_port ? host.substr(0, colon) : host;
+  if (name.starts_with('[') && name.ends_with(']')) name = name.substr(1, name.size() - 2);
+  boost::system::error_code error;
+  boost::asio::ip::make_address(std::string(name), error);
+  return name == "localhost" || !error;
 }
 
 }  // namespace
@@ -91,11 +103,15 @@ Headers Access::PreflightHeaders(const HttpRequest& request) const {
           {"Access-Control-Max-Age", "600"}};
 }
 
+// A page's own server may be this one by its address, or because the page's owner has let the name
+// of its domain lead here (DNS rebinding): then only a key tells friend from foe.
 std::optional<ApiError> Access::CheckOrigin(const HttpRequest& request) const {
   const std::string_view origin = request.Header("origin");
   if (origin.empty() || !CorsHeaders(request).empty()) return std::nullopt;
   const std::string_view host = request.Header("host");
-  if (origin == fmt::format("http://{}", host) || origin == fmt::format("https://{}", host)) {
+  const bool may_be_own = !keys_.empty() || IsNoDomain(host);
+  if (may_be_own &&
+      (origin == fmt::format("http://{}", host) || origin == fmt::format("https://{}", host))) {
     return std::nullopt;
   }
   ApiError error;

@@ -107,5 +107,26 @@ TEST(AccessTest, APageOfAnotherOriginMayNotCallEvenWithoutAsking) {
   EXPECT_FALSE(Access(AccessOptions{}).CheckOrigin(request));  // a page of this server
 }
 
+// DNS rebinding: the owner of a domain lets its name lead to this machine.
+TEST(AccessTest, APageOfADomainIsNoPageOfThisServerUnlessItHasAKey) {
+  const auto refuses = [](const char* host, const AccessOptions& options) {
+    HttpRequest request;
+    request.headers.emplace_back("host", host);
+    request.headers.emplace_back("origin", std::string("http://") + host);
+    return Access(options).CheckOrigin(request).has_value();
+  };
+  AccessOptions options;
+  for (const char* host :
+       {"127.0.0.1", "192.168.0.7:80", "[::1]:8000", "[::1]", "localhost:8000"}) {
+    EXPECT_FALSE(refuses(host, options)) << host;
+  }
+  for (const char* host :
+       {"a.example:8000", "127.0.0.1.a.example", "localhost.a.example", "", "[", ":80"}) {
+    EXPECT_TRUE(refuses(host, options)) << host;
+  }
+  options.api_keys = {"secret"};
+  EXPECT_FALSE(refuses("a.example:8000", options));
+}
+
 }  // namespace
 }  // namespace octavo::server

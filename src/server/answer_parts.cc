@@ -75,15 +75,22 @@ void WriteChunkUsage(const AnswerOptions& answer, const Usage& so_far, JsonWrite
 std::string LastChunks(const AnswerHead& head, std::string_view object, const AnswerOptions& answer,
                        const Usage& usage, const RequestOutput& first_output) {
   std::string events;
-  if (answer.include_usage) {
+  if (answer.include_usage || answer.include_metrics || answer.explain) {
     JsonWriter json;
     json.BeginObject();
     WriteAnswerHead(head, object, json);
-    json.Key("choices").BeginArray().EndArray().Key("usage");
-    WriteUsage(usage, json);
+    json.Key("choices").BeginArray().EndArray();
+    if (answer.include_usage) {
+      json.Key("usage");
+      WriteUsage(usage, json);
+    }
     if (answer.include_metrics) {
       json.Key("metrics");
       WriteMetrics(first_output, json);
+    }
+    if (answer.explain) {
+      json.Key("explanation");
+      WriteExplanation(first_output, json);
     }
     json.EndObject();
     AppendEvent(json.text(), &events);

@@ -39,7 +39,8 @@ void WriteAnswerHead(const AnswerHead& head, std::string_view object, JsonWriter
 // A chunk's usage: what came so far, null, or nothing, as was asked for.
 void WriteChunkUsage(const AnswerOptions& answer, const Usage& so_far, JsonWriter& json);
 
-// What a stream ends with: a chunk with the usage, if asked for, and the end.
+// What a stream ends with: a chunk without choices for what belongs to all of it (usage, times,
+// explanation), if asked for, and the end.
 std::string LastChunks(const AnswerHead& head, std::string_view object, const AnswerOptions& answer,
                        const Usage& usage, const RequestOutput& first_output);
 

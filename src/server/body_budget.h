@@ -1,7 +1,7 @@
 #pragma once
 
-// Purpose:    the bytes of all bodies that are being received, against a limit: many clients must
-//             not fill the memory together.
+// Purpose:    the bytes of all bodies that are being received or wait to be read, against a limit:
+//             many clients must not fill the memory together.
 // Ownership:  a BodyLease borrows the budget and gives back what it took.
 // Threading:  the I/O thread.
 // Invariants: the sum of all leases is at most the limit.

@@ -14,6 +14,7 @@ Awaitable<void> HandleBody(Service& service, Exchange& exchange, const BodyWork&
   const Engine& engine = *service.engine();
   auto make = [&] { return work(exchange.request().body, engine); };
   ApiResult<std::string> body = co_await Offload(service.workers(), make);
+  exchange.ReleaseBody();
   if (!body.ok()) {
     co_await exchange.Send(body.error().Response());
     co_return;

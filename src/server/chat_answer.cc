@@ -19,6 +19,7 @@ ChatAnswer::ChatAnswer(const Engine& engine, ChatCall call, AnswerHead head)
   const int32_t num = request.beam_search ? request.beam_search->beam_width : request.params.n;
   for (int32_t i = 0; i < num; ++i) choices_.emplace_back(call_.tools);
   usage_.num_prompt_tokens = static_cast<int64_t>(request.prompt_token_ids.size());
+  if (call_.answer.stream && call_.answer.return_token_ids) prompt_ = request.prompt_token_ids;
 }
 
 std::string ChatAnswer::Whole(std::span<const RequestOutput> outputs) {
@@ -185,6 +186,10 @@ void ChatAnswer::AppendChunk(const RequestUpdate& update, std::string* events) {
     WriteTokenIds(update.token_ids, json);
   }
   json.EndObject().EndArray();
+  if (is_first && call_.answer.return_token_ids) {
+    json.Key("prompt_token_ids");
+    WriteTokenIds(prompt_, json);
+  }
   WriteChunkUsage(call_.answer, usage_, json);
   json.EndObject();
   AppendEvent(json.text(), events);

@@ -54,6 +54,7 @@ class ChatAnswer : public Answer {
   const AnswerHead head_;
   std::vector<Choice> choices_;
   Usage usage_;
+  std::vector<TokenId> prompt_;  // of a stream that shows it
 };
 
 }  // namespace octavo::server

@@ -12,7 +12,9 @@ void ReadLogprobs(JsonFields& fields, ChatCall* call, SamplingParams* params) {
   constexpr int64_t kMaxLogprobs = 20;
   const bool wanted = fields.Bool("logprobs").value_or(false);
   const std::optional<int64_t> top = fields.Int("top_logprobs", 0, kMaxLogprobs);
-  if (top && !wanted) return fields.Fail("top_logprobs", "absent unless logprobs is true");
+  if (top.value_or(0) > 0 && !wanted) {
+    return fields.Fail("top_logprobs", "0 or absent unless logprobs is true");
+  }
   if (!wanted) return;
   call->answer.num_logprobs = static_cast<int32_t>(top.value_or(0));
   params->logprobs = call->answer.num_logprobs;

@@ -34,6 +34,9 @@ CompletionAnswer::CompletionAnswer(const Engine& engine, CompletionCall call, An
   choices_.resize(call_.requests.size() * static_cast<size_t>(num_completions_));
   for (const Request& request : call_.requests) {
     usage_.num_prompt_tokens += static_cast<int64_t>(request.prompt_token_ids.size());
+    if (call_.answer.stream && call_.answer.return_token_ids) {
+      prompts_.push_back(request.prompt_token_ids);
+    }
   }
 }
 
@@ -127,7 +130,7 @@ void CompletionAnswer::AppendChunk(const Generation::Piece& piece, std::string* 
       update.finish_reason == FinishReason::kNone) {
     return;
   }
-  choice.has_begun = true;
+  const bool is_first = !std::exchange(choice.has_begun, true);
 
   JsonWriter json;
   json.BeginObject();
@@ -148,6 +151,10 @@ void CompletionAnswer::AppendChunk(const Generation::Piece& piece, std::string* 
   if (call_.answer.return_token_ids) {
     json.Key("token_ids");
     WriteTokenIds(update.token_ids, json);
+    if (is_first) {
+      json.Key("prompt_token_ids");
+      WriteTokenIds(prompts_[piece.prompt_index], json);
+    }
   }
   json.EndObject().EndArray();
   WriteChunkUsage(call_.answer, usage_, json);

@@ -43,6 +43,7 @@ class CompletionAnswer : public Answer {
   int32_t num_completions_ = 1;  // per prompt
   std::vector<Choice> choices_;
   Usage usage_;
+  std::vector<std::vector<TokenId>> prompts_;  // of a stream that shows them
 };
 
 }  // namespace octavo::server

@@ -170,6 +170,9 @@ ApiResult<CompletionCall> ParseCompletion(std::string_view body, const LimitOpti
       ReadPrompts(*prompt, tokenize, limits.max_prompts, engine);
   if (!prompts.ok()) return prompts.error();
   if (std::optional<ApiError> error = CheckSize(*prompts, request, call)) return *std::move(error);
+  if (call.answer.stream && call.answer.explain && prompts->size() > 1) {
+    return InvalidField("explain", "explain must be false when a stream has several prompts");
+  }
   for (Prompt& read : *prompts) {
     if (std::optional<ApiError> error =
             CheckContext(read.token_ids.size(), engine.model_info().max_model_len)) {

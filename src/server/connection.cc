@@ -43,7 +43,7 @@ template <typename Stream>
 class StreamExchange : public Exchange {
  public:
   StreamExchange(Stream& stream, const ConnectionContext& context, ReadRequest read)
-      : Exchange(std::move(read.request)),
+      : Exchange(std::move(read.request), std::move(read.body_lease)),
         stream_(stream),
         context_(context),
         version_(read.http_version),

@@ -9,24 +9,31 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "server/awaitable.h"
+#include "server/body_budget.h"
 #include "server/http_message.h"
 
 namespace octavo::server {
 
 class Exchange {
  public:
-  explicit Exchange(HttpRequest request) : request_(std::move(request)) {}
+  Exchange(HttpRequest request, std::optional<BodyLease> body_lease)
+      : request_(std::move(request)), body_lease_(std::move(body_lease)) {}
   virtual ~Exchange() = default;
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
   const HttpRequest& request() const { return request_; }
-  HttpRequest& request() { return request_; }
+  // Gives the memory of the body back, and what it took of the budget of all.
+  void ReleaseBody() {
+    std::string().swap(request_.body);
+    body_lease_.reset();
+  }
 
   virtual asio::any_io_executor executor() = 0;
 
@@ -56,6 +63,7 @@ class Exchange {
 
  private:
   HttpRequest request_;
+  std::optional<BodyLease> body_lease_;
   Account account_;
   std::string key_salt_;
 };

@@ -49,12 +49,21 @@ Awaitable<std::optional<ApiError>> Generation::Start(std::vector<Request> reques
     flag->Raise();
   });
   Engine& engine = *service_.engine();
-  auto work = [&] { return SubmitAll(engine, std::move(requests), flag_); };
-  const bool compiles = requests.front().params.structured_outputs.has_value();
-  Workers& pool = compiles ? service_.compile_workers() : service_.workers();
-  Submitted submitted = co_await Offload(pool, work);
-  streams_ = std::move(submitted.streams);
-  co_return std::move(submitted.error);
+  auto submit_at_once = [&]() -> std::optional<Submitted> {
+    const std::optional<StructuredOutputs>& structured = requests.front().params.structured_outputs;
+    if (structured && !engine.IsCompiled(*structured)) return std::nullopt;
+    return SubmitAll(engine, std::move(requests), flag_);
+  };
+  std::optional<Submitted> submitted = co_await Offload(service_.workers(), submit_at_once);
+  if (!submitted) {
+    // Those who left while others compiled are not compiled for.
+    auto compile = [&] {
+      return fate_->is_cut_off() ? Submitted() : SubmitAll(engine, std::move(requests), flag_);
+    };
+    submitted = co_await Offload(service_.compile_workers(), compile);
+  }
+  streams_ = std::move(submitted->streams);
+  co_return std::move(submitted->error);
 }
 
 Awaitable<std::vector<Generation::Piece>> Generation::Next() {

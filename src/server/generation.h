@@ -3,10 +3,11 @@
 // Purpose:    the engine's requests behind one call of the API: one per prompt. Waits for their
 //             pieces without holding a thread, and ends them when nobody wants them any more.
 // Ownership:  owns the streams; destruction aborts what still runs.
-// Threading:  the I/O thread; Start submits on a worker.
+// Threading:  the I/O thread; Start submits on a worker, and compiles only while somebody waits.
 // Invariants: every piece of every request is given out once, in order for each completion; after
 //             the last one the outputs are there.
 
+#include <atomic>
 #include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <optional>
@@ -46,12 +47,13 @@ class Generation {
   // Shared with callbacks that may outlive this object.
   struct Fate {
     explicit Fate(const asio::any_io_executor& executor) : deadline(executor) {}
-    bool client_has_left = false;
-    bool timed_out = false;
+    std::atomic<bool> client_has_left = false;  // a worker asks, too
+    std::atomic<bool> timed_out = false;
+    bool is_cut_off() const { return client_has_left || timed_out; }
     asio::steady_timer deadline;
   };
 
-  bool is_cut_off() const { return fate_->client_has_left || fate_->timed_out; }
+  bool is_cut_off() const { return fate_->is_cut_off(); }
   bool all_have_ended() const;
 
   Service& service_;

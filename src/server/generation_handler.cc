@@ -170,7 +170,7 @@ Awaitable<void> HandleGeneration(Service& service, Exchange& exchange, std::stri
     co_await exchange.Send(answer.error().Response());
     co_return;
   }
-  std::string().swap(exchange.request().body);
+  exchange.ReleaseBody();
   AnswerOptions& options = (*answer)->call().answer;
   options.include_metrics |= service.options().reports.enable_request_metrics;
   if (const std::optional<ApiError> error = service.CheckModel((*answer)->call().model)) {

@@ -32,6 +32,19 @@ Awaitable<void> Version(Service& service, Exchange& exchange) {
   co_await exchange.Send(Json(json));
 }
 
+void WriteModel(const Service& service, std::string_view name, JsonWriter& json) {
+  json.BeginObject()
+      .Member("id", name)
+      .Member("object", "model")
+      .Member("created", service.created())
+      .Member("owned_by", "octavo")
+      .Member("root", service.model_name())
+      .NullMember("parent")
+      .Member("max_model_len", int64_t{service.engine()->model_info().max_model_len});
+  json.Key("permission").BeginArray().EndArray();
+  json.EndObject();
+}
+
 Awaitable<void> Models(Service& service, Exchange& exchange) {
   if (const std::optional<ApiError> error = service.CheckReady()) {
     co_await exchange.Send(error->Response());
@@ -39,19 +52,22 @@ Awaitable<void> Models(Service& service, Exchange& exchange) {
   }
   JsonWriter json;
   json.BeginObject().Member("object", "list").Key("data").BeginArray();
-  for (const std::string& name : service.model_names()) {
-    json.BeginObject()
-        .Member("id", name)
-        .Member("object", "model")
-        .Member("created", service.created())
-        .Member("owned_by", "octavo")
-        .Member("root", service.model_name())
-        .NullMember("parent")
-        .Member("max_model_len", int64_t{service.engine()->model_info().max_model_len});
-    json.Key("permission").BeginArray().EndArray();
-    json.EndObject();
-  }
+  for (const std::string& name : service.model_names()) WriteModel(service, name, json);
   json.EndArray().EndObject();
+  co_await exchange.Send(Json(json));
+}
+
+Awaitable<void> OneModel(Service& service, Exchange& exchange) {
+  std::optional<ApiError> error = service.CheckReady();
+  const std::string_view name =
+      std::string_view(exchange.request().path).substr(std::string_view("/v1/models/").size());
+  if (!error) error = service.CheckModel(name);
+  if (error) {
+    co_await exchange.Send(error->Response());
+    co_return;
+  }
+  JsonWriter json;
+  WriteModel(service, name, json);
   co_await exchange.Send(Json(json));
 }
 
@@ -182,6 +198,7 @@ void AddInfoApi(Service& service, Router& router) {
   add(Method::kGet, "/version", Guard::kOpen, Version);
   add(Method::kGet, "/metrics", Guard::kOpen, Metrics);
   add(Method::kGet, "/v1/models", Guard::kKey, Models);
+  add(Method::kGet, "/v1/models/{model}", Guard::kKey, OneModel);
   add(Method::kGet, "/v1/loads", Guard::kKey, Loads);
   add(Method::kGet, "/server_info", Guard::kAdmin, ServerInfo);
   add(Method::kPost, "/reset_prefix_cache", Guard::kAdmin, ResetPrefixCache);

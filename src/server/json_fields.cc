@@ -15,31 +15,46 @@ namespace json = boost::json;
 
 namespace {
 
-// The colons outside of strings: at least as many as there are members. Objects with very many
-// members, whose names can be chosen to collide, take time that grows with the square.
-size_t CountMembers(std::string_view body) {
-  size_t count = 0;
+struct Marks {
+  size_t num_colons = 0;
+  size_t num_commas = 0;
+};
+
+// Those outside of strings: at least as many as there are members and, but for one in each object
+// and array, values.
+Marks CountMarks(std::string_view body) {
+  Marks marks;
   bool in_string = false;
   for (size_t i = 0; i < body.size(); ++i) {
     if (body[i] == '"') {
       in_string = !in_string;
     } else if (in_string && body[i] == '\\') {
       ++i;
-    } else if (!in_string && body[i] == ':') {
-      ++count;
+    } else if (!in_string) {
+      marks.num_colons += body[i] == ':';
+      marks.num_commas += body[i] == ',';
     }
   }
-  return count;
+  return marks;
 }
 
 }  // namespace
 
 ApiResult<json::object> ParseObject(std::string_view body, size_t max_depth) {
+  // Objects with very many members, whose names can be chosen to collide, take time that grows with
+  // the square; a value takes many times the bytes that it is sent as.
   constexpr size_t kMaxMembers = 65'536;
-  if (const size_t count = CountMembers(body); count > kMaxMembers) {
+  constexpr size_t kMaxValues = size_t{1} << 20;
+  const Marks marks = CountMarks(body);
+  if (marks.num_colons > kMaxMembers) {
     return InvalidField("", fmt::format("the body has {} fields in its objects, but {} are the "
                                         "most",
-                                        count, kMaxMembers));
+                                        marks.num_colons, kMaxMembers));
+  }
+  if (marks.num_commas > kMaxValues) {
+    return InvalidField("", fmt::format("the body has {} values in its arrays and objects, but {} "
+                                        "are the most",
+                                        marks.num_commas + 1, kMaxValues));
   }
   json::parse_options options;
   options.max_depth = max_depth;

@@ -33,6 +33,14 @@ TEST(ParseObjectTest, ABodyOfVeryManyMembersIsRefusedBeforeItIsParsed) {
             "the body has 65537 fields in its objects, but 65536 are the most");
 }
 
+TEST(ParseObjectTest, ABodyOfVeryManyValuesIsRefusedBeforeItIsParsed) {
+  std::string body = R"({"text":",,,","a":[0)";
+  for (int i = 0; i < (1 << 20) - 1; ++i) body += ",0";
+  EXPECT_TRUE(ParseObject(body + "]}", 4).ok());
+  EXPECT_EQ(ParseObject(body + ",0]}", 4).error().message,
+            "the body has 1048578 values in its arrays and objects, but 1048576 are the most");
+}
+
 TEST(JsonFieldsTest, NullIsTheSameAsAbsent) {
   const boost::json::object object = Object(R"({"n":null})");
   JsonFields fields(object);

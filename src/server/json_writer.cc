@@ -10,10 +10,27 @@
 namespace octavo::server {
 namespace {
 
+// The character at the beginning, if it ends a line for some readers of streams: U+0085, U+2028 or
+// U+2029.
+std::string_view LineEnd(std::string_view text) {
+  for (const std::string_view end : {"\xc2\x85", "\xe2\x80\xa8", "\xe2\x80\xa9"}) {
+    if (text.starts_with(end)) return end;
+  }
+  return {};
+}
+
 void AppendEscaped(std::string_view text, std::string* out) {
   size_t begin = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
+    const std::string_view end = LineEnd(text.substr(i));
+    if (!end.empty()) {
+      out->append(text, begin, i - begin);
+      *out += end.size() == 2 ? "\\u0085" : end.back() == '\xa8' ? "\\u2028" : "\\u2029";
+      i += end.size() - 1;
+      begin = i + 1;
+      continue;
+    }
     if (static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\') continue;
     out->append(text, begin, i - begin);
     begin = i + 1;

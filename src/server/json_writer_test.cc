@@ -30,6 +30,15 @@ TEST(JsonWriterTest, EveryByteComesBackFromAnotherParser) {
   EXPECT_EQ(json::parse(writer.text()).as_string(), text);
 }
 
+// Readers of streams that cut at every line end of Unicode would cut an event in two.
+TEST(JsonWriterTest, LineEndsOfUnicodeAreEscaped) {
+  const std::string text = "a\xc2\x85\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa\xc2\x84";
+  JsonWriter writer;
+  writer.String(text);
+  EXPECT_EQ(writer.text(), "\"a\\u0085\\u2028\\u2029\xe2\x80\xaa\xc2\x84\"");
+  EXPECT_EQ(json::parse(writer.text()).as_string(), text);
+}
+
 TEST(JsonWriterTest, WhatIsNotTextBecomesReplacementCharacters) {
   JsonWriter writer;
   writer.String(

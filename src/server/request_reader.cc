@@ -15,6 +15,8 @@ namespace {
 
 namespace http = boost::beast::http;
 
+constexpr size_t kMaxQuoted = 100;  // bytes of a header in a message
+
 Method MethodOf(http::verb verb) {
   switch (verb) {
     case http::verb::get:
@@ -50,6 +52,21 @@ std::string LowerCase(std::string_view text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
   return lower;
+}
+
+// A body in a coding that is not understood has no known end: read as none, it would be taken for
+// the next request.
+std::optional<ApiError> CheckCoding(const HttpRequest& request, int http_version) {
+  const size_t count = request.CountHeader("transfer-encoding");
+  if (count == 0) return std::nullopt;
+  if (http_version < 11) {
+    return HttpError(400, "malformed_http", "HTTP/1.0 has no Transfer-Encoding");
+  }
+  const std::string_view coding = request.Header("transfer-encoding");
+  if (count == 1 && LowerCase(coding) == "chunked") return std::nullopt;
+  return HttpError(501, "unknown_transfer_coding",
+                   fmt::format("Transfer-Encoding is '{}'{}, but only 'chunked' is understood",
+                               coding.substr(0, kMaxQuoted), count > 1 ? " and more" : ""));
 }
 
 }  // namespace
@@ -93,6 +110,8 @@ ReadRequest RequestReader::Head(const Parser& parser) const {
     read.error = HttpError(400, "malformed_http", "HTTP/1.1 needs exactly one Host header");
   } else if (!ParseTarget(parser.get().target(), &read.request)) {
     read.error = HttpError(400, "malformed_http", "the request's target is not a path");
+  } else {
+    read.error = CheckCoding(read.request, read.http_version);
   }
   return read;
 }

@@ -34,8 +34,9 @@ struct ReadRequest {
   HttpRequest request;
   int http_version = 11;  // 10 or 11
   bool keep_alive = false;
-  std::optional<ApiError> error;  // to answer instead of the request
-  bool connection_ended = false;  // nothing to answer
+  std::optional<BodyLease> body_lease;  // of the request's body
+  std::optional<ApiError> error;        // to answer instead of the request
+  bool connection_ended = false;        // nothing to answer
 };
 
 class RequestReader {
@@ -77,7 +78,7 @@ class RequestReader {
       if (error) co_return Ended();
     }
     tcp.expires_after(limits_.body_timeout);
-    BodyLease lease(budget_);
+    BodyLease& lease = read.body_lease.emplace(budget_);
     size_t num_received = 0;
     while (!parser.is_done()) {
       num_received += co_await boost::beast::http::async_read_some(stream, buffer, parser, token());

@@ -11,6 +11,12 @@ namespace {
 
 std::string_view NameOf(Method method) { return method == Method::kPost ? "POST" : "GET"; }
 
+bool Leads(const Route& route, std::string_view path) {
+  const size_t rest = route.path.find('{');
+  if (rest == std::string::npos) return route.path == path;
+  return path.size() > rest && path.starts_with(std::string_view(route.path).substr(0, rest));
+}
+
 bool Matches(const Route& route, Method method) {
   return route.method == method || (route.method == Method::kGet && method == Method::kHead);
 }
@@ -54,7 +60,7 @@ std::optional<ApiError> Router::CheckHead(const HttpRequest& request) const {
 
 const Route* Router::Find(const HttpRequest& request) const {
   for (const Route& route : routes_) {
-    if (route.path == request.path && Matches(route, request.method)) return &route;
+    if (Leads(route, request.path) && Matches(route, request.method)) return &route;
   }
   return nullptr;
 }
@@ -64,7 +70,7 @@ Awaitable<void> Router::Refuse(Exchange& exchange) const {
   const HttpRequest& request = exchange.request();
   std::string allowed;
   for (const Route& route : routes_) {
-    if (route.path != request.path) continue;
+    if (!Leads(route, request.path)) continue;
     allowed += (allowed.empty() ? "" : ", ") + std::string(NameOf(route.method));
     if (route.method == Method::kGet) allowed += ", HEAD";
   }

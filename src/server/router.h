@@ -20,7 +20,7 @@ using Handler = std::function<Awaitable<void>(Exchange&)>;
 
 struct Route {
   Method method = Method::kGet;
-  std::string path;
+  std::string path;  // ends with "{name}" for any rest of a path
   Guard guard = Guard::kKey;
   Handler handler;
 };

@@ -52,6 +52,17 @@ void ReadTokenIds(JsonFields& fields, std::string_view name, size_t max_ids,
   }
 }
 
+// Fields of vLLM that would change the answer, but for null and an empty array.
+void RefuseUnsupported(JsonFields& fields) {
+  for (const char* name :
+       {"bad_words", "logprob_token_ids", "prompt_embeds", "repetition_detection",
+        "thinking_token_budget", "truncate_prompt_tokens"}) {
+    const json::value* value = fields.Find(name);
+    const bool is_empty = value != nullptr && value->is_array() && value->get_array().empty();
+    if (value != nullptr && !is_empty) fields.Fail(name, "absent: it is not supported");
+  }
+}
+
 // A string, or an array of strings.
 void ReadStop(JsonFields& fields, SamplingParams* params) {
   const json::value* stop = fields.Find("stop");
@@ -116,6 +127,9 @@ void ReadSamplingFields(JsonFields& fields, SamplingParams* params) {
   ReadFloat(fields, "frequency_penalty", &params->frequency_penalty);
   ReadLogitBias(fields, params);
   ReadTokenIds(fields, "allowed_token_ids", kMaxAllowedIds, &params->allowed_token_ids);
+  if (fields.Find("allowed_token_ids") != nullptr && params->allowed_token_ids.empty()) {
+    fields.Fail("allowed_token_ids", "an array that is not empty, or absent");
+  }
   ReadStop(fields, params);
   ReadTokenIds(fields, "stop_token_ids", kMaxStopIds, &params->stop_token_ids);
   ReadBool(fields, "include_stop_str_in_output", &params->include_stop_str_in_output);
@@ -130,6 +144,7 @@ void ReadSamplingFields(JsonFields& fields, SamplingParams* params) {
     fields.Fail("best_of", fmt::format("n, which is {}, or absent", params->n));
   }
   ReadStructuredFields(fields, params);
+  RefuseUnsupported(fields);
 }
 
 uint64_t BytesOf(const SamplingParams& params) {

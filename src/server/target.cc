@@ -1,5 +1,6 @@
 #include "server/target.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string>
@@ -31,6 +32,14 @@ std::optional<std::string> Unescape(std::string_view text, bool plus_is_space) {
 }  // namespace
 
 bool ParseTarget(std::string_view target, HttpRequest* request) {
+  // The absolute form, which clients send to proxies and may send to any server.
+  if (target.starts_with("http://") || target.starts_with("https://")) {
+    const size_t authority = target.find("//") + 2;
+    const size_t end = std::min(target.find_first_of("/?", authority), target.size());
+    if (end == authority) return false;
+    target.remove_prefix(end);
+    if (target.empty()) target = "/";
+  }
   const size_t mark = target.find('?');
   const std::optional<std::string> path = Unescape(target.substr(0, mark), false);
   if (!path || !path->starts_with('/')) return false;

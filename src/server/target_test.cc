@@ -23,8 +23,21 @@ TEST(ParseTargetTest, APlusInAPathIsAPlus) {
   EXPECT_EQ(request.path, "/a+b");
 }
 
+TEST(ParseTargetTest, TheAbsoluteFormIsItsPath) {
+  for (const char* target : {"http://x:8000/a?b=c", "https://x/a?b=c"}) {
+    HttpRequest request;
+    ASSERT_TRUE(ParseTarget(target, &request)) << target;
+    EXPECT_EQ(request.path, "/a");
+    EXPECT_EQ(request.Query("b"), "c");
+  }
+  HttpRequest request;
+  ASSERT_TRUE(ParseTarget("http://x", &request));
+  EXPECT_EQ(request.path, "/");
+}
+
 TEST(ParseTargetTest, WhatIsNoAbsolutePathIsRefused) {
-  for (const char* target : {"", "*", "a", "http://x/", "/%", "/%4", "/%zz", "/%-1", "/?a=%g1"}) {
+  for (const char* target : {"", "*", "a", "http:///a", "http://x?y", "ftp://x/", "/%", "/%4",
+                             "/%zz", "/%-1", "/?a=%g1"}) {
     HttpRequest request;
     EXPECT_FALSE(ParseTarget(target, &request)) << target;
   }

@@ -7,6 +7,9 @@
 #include <boost/json/serialize.hpp>
 #include <utility>
 
+#include "server/json_text.h"
+#include "server/json_writer.h"
+
 namespace octavo::server {
 namespace {
 
@@ -80,17 +83,19 @@ json::object ParametersOf(const ToolSpec& tool) {
   return tool.parameters.empty() ? json::object{{"type", "object"}} : tool.parameters;
 }
 
-std::optional<ToolCall> ReadCall(const json::value& value, const ToolOptions& options) {
+// `spelled`: the text of `value`; the arguments are given on as the model spelled them.
+std::optional<ToolCall> ReadCall(const json::value& value, std::string_view spelled,
+                                 const ToolOptions& options) {
   const json::object* call = value.if_object();
   if (call == nullptr) return std::nullopt;
   const json::value* name = call->if_contains("name");
-  const json::value* arguments = call->if_contains("arguments");
-  if (arguments == nullptr) arguments = call->if_contains("parameters");
+  const char* key = call->contains("arguments") ? "arguments" : "parameters";
+  const json::value* arguments = call->if_contains(key);
   if (name == nullptr || !name->is_string() || !options.Knows(name->get_string()) ||
       arguments == nullptr || !arguments->is_object()) {
     return std::nullopt;
   }
-  return ToolCall{std::string(name->get_string()), json::serialize(*arguments)};
+  return ToolCall{std::string(name->get_string()), CompactJson(*JsonMember(spelled, key))};
 }
 
 // How many last bytes of `text` may be the beginning of `mark`.
@@ -108,31 +113,65 @@ std::string Instructions(const json::array& tools) {
       "{} and {}, like this:\n{}[{{\"name\": \"the_function\", \"arguments\": {{\"parameter\": "
       "\"value\"}}}}]{}\nThe results then come in a message of role tool. If no function helps, "
       "answer in words.",
-      json::serialize(tools), kOpen, kClose, kOpen, kClose);
+      SpellJson(tools), kOpen, kClose, kOpen, kClose);
+}
+
+// A paragraph at the end of a message's content; false if that is of a kind that takes none.
+bool AddText(const std::string& text, json::value* content) {
+  if (content->is_string()) {
+    *content = fmt::format("{}\n\n{}", std::string(content->get_string()), text);
+  } else if (content->is_array()) {
+    content->get_array().push_back({{"type", "text"}, {"text", "\n\n" + text}});
+  } else {
+    return false;
+  }
+  return true;
 }
 
 // The calls of a former answer, the way in which the model would have spelled them.
 std::string SpellCalls(const json::array& calls) {
-  json::array spelled;
+  JsonWriter spelled;
+  spelled.BeginArray();
   for (const json::value& value : calls) {
     const json::object* call = value.if_object();
     const json::value* function = call == nullptr ? nullptr : call->if_contains("function");
     if (function == nullptr || !function->is_object()) continue;
-    json::object object;
+    spelled.BeginObject();
     if (const json::value* name = function->get_object().if_contains("name")) {
-      object["name"] = *name;
+      spelled.Key("name").Raw(SpellJson(*name));
     }
     if (const json::value* arguments = function->get_object().if_contains("arguments")) {
-      object["arguments"] = *arguments;
-      if (arguments->is_string()) {
-        boost::system::error_code error;
-        json::value parsed = json::parse(arguments->get_string(), error);
-        if (!error) object["arguments"] = std::move(parsed);
-      }
+      boost::system::error_code error;
+      const bool is_json_text =
+          arguments->is_string() && (json::parse(arguments->get_string(), error), !error);
+      spelled.Key("arguments")
+          .Raw(is_json_text ? CompactJson(arguments->get_string()) : SpellJson(*arguments));
     }
-    spelled.emplace_back(std::move(object));
+    spelled.EndObject();
   }
-  return fmt::format("{}{}{}", kOpen, json::serialize(spelled), kClose);
+  spelled.EndArray();
+  return fmt::format("{}{}{}", kOpen, spelled.text(), kClose);
+}
+
+// References within a schema lead from its root: within another schema, at `place`, from there.
+json::value Moved(const json::value& schema, const std::string& place) {
+  if (const json::array* array = schema.if_array()) {
+    json::array moved;
+    for (const json::value& element : *array) moved.push_back(Moved(element, place));
+    return moved;
+  }
+  if (!schema.is_object()) return schema;
+  json::object moved;
+  for (const auto& [key, value] : schema.get_object()) {
+    const bool is_reference =
+        key == "$ref" && value.is_string() && value.get_string().starts_with("#");
+    if (is_reference) {
+      moved[key] = fmt::format("#{}{}", place, std::string_view(value.get_string()).substr(1));
+    } else {
+      moved[key] = Moved(value, place);
+    }
+  }
+  return moved;
 }
 
 }  // namespace
@@ -147,9 +186,11 @@ std::optional<StructuredOutputs> ToolOptions::Constraint() const {
   if (choice != ToolChoice::kRequired) return std::nullopt;
   json::array kinds;
   for (const ToolSpec& tool : tools) {
+    const std::string place = fmt::format("/items/anyOf/{}/properties/arguments", kinds.size());
     kinds.emplace_back(json::object{
         {"type", "object"},
-        {"properties", {{"name", {{"const", tool.name}}}, {"arguments", ParametersOf(tool)}}},
+        {"properties",
+         {{"name", {{"const", tool.name}}}, {"arguments", Moved(ParametersOf(tool), place)}}},
         {"required", {"name", "arguments"}},
         {"additionalProperties", false}});
   }
@@ -197,14 +238,17 @@ std::optional<std::vector<ToolCall>> ParseToolCalls(std::string_view text,
   const json::value value = json::parse(text, error, {}, depth);
   if (error) return std::nullopt;
   std::vector<ToolCall> calls;
-  const auto add = [&](const json::value& element) {
-    std::optional<ToolCall> call = ReadCall(element, options);
+  const auto add = [&](const json::value& element, std::string_view spelled) {
+    std::optional<ToolCall> call = ReadCall(element, spelled, options);
     if (call) calls.push_back(*std::move(call));
     return call.has_value();
   };
   if (const json::array* array = value.if_array()) {
-    if (!std::ranges::all_of(*array, add)) return std::nullopt;
-  } else if (!add(value)) {
+    const std::vector<std::string_view> elements = JsonElements(text);
+    for (size_t i = 0; i < elements.size(); ++i) {
+      if (!add((*array)[i], elements[i])) return std::nullopt;
+    }
+  } else if (!add(value, text)) {
     return std::nullopt;
   }
   if (calls.empty()) return std::nullopt;
@@ -245,10 +289,8 @@ json::array DescribeTools(const json::array& messages, const json::array& tools)
   bool has_system = false;
   for (const json::value& value : messages) {
     json::object message = value.get_object();
-    if (described.empty() && message["role"] == "system" && message["content"].is_string()) {
-      has_system = true;
-      message["content"] = fmt::format("{}\n\n{}", std::string(message["content"].get_string()),
-                                       Instructions(tools));
+    if (described.empty() && message["role"] == "system") {
+      has_system = AddText(Instructions(tools), &message["content"]);
     }
     const json::value* calls = message.if_contains("tool_calls");
     if (calls != nullptr && calls->is_array() && !calls->get_array().empty()) {

@@ -81,6 +81,33 @@ TEST(ToolCallSplitterTest, WithoutParallelCallsTheFirstOneCounts) {
   EXPECT_EQ(heard.calls, R"(add({"a":1}) )");
 }
 
+TEST(ToolCallSplitterTest, ArgumentsKeepTheSpellingOfTheModel) {
+  const Heard heard = Hear(
+      R"(<tool_call>{"name": "add", "note": {"arguments": 1}, "arguments":)"
+      R"( {"a": 0.1, "b": 250.0, "c": 123456789012345678901, "d": "x \" : , ]", "e": [ { } ]}})"
+      R"(</tool_call>)",
+      1000, Weather());
+  EXPECT_EQ(heard.calls,
+            R"(add({"a":0.1,"b":250.0,"c":123456789012345678901,"d":"x \" : , ]","e":[{}]}) )");
+}
+
+TEST(ToolOptionsTest, ReferencesWithinParametersLeadToTheirPlaceInTheConstraint) {
+  ToolOptions options = Weather();
+  options.choice = ToolChoice::kRequired;
+  options.tools[1].parameters =
+      boost::json::parse(
+          R"({"$defs":{"P":{"type":"integer"}},"type":"object",)"
+          R"("properties":{"a":{"$ref":"#/$defs/P"},"b":{"type":"array","items":{"$ref":"#"}}}})")
+          .as_object();
+  const boost::json::value schema = boost::json::parse(*options.Constraint()->json);
+  const boost::json::value& parameters = schema.at_pointer("/items/anyOf/1/properties/arguments");
+  for (const char* place : {"/properties/a/$ref", "/properties/b/items/$ref"}) {
+    const std::string reference(parameters.at_pointer(place).as_string());
+    EXPECT_EQ(schema.at_pointer(reference.substr(1)).at("type"),
+              reference.ends_with("/P") ? "integer" : "object");
+  }
+}
+
 TEST(ReadToolFieldsTest, TheChoiceFollowsFromTheTools) {
   constexpr char kTool[] = R"({"type":"function","function":{"name":"add"}})";
   const auto read = [&](const std::string& rest, bool* ok) {
@@ -137,6 +164,23 @@ TEST(DescribeToolsTest, TheSystemMessageTellsOfTheToolsAndFormerCallsBecomeText)
   EXPECT_EQ(described[2].at("content").as_string(),
             R"(<tool_call>[{"name":"add","arguments":{"a":1}}]</tool_call>)");
   EXPECT_EQ(described[3].at("content").as_string(), "2");
+}
+
+TEST(DescribeToolsTest, ASystemMessageInPartsTakesOneMoreAndNumbersStayAsTheyAre) {
+  const boost::json::array messages =
+      boost::json::parse(R"([{"role":"system","content":[{"type":"text","text":"Be brief."}]}])")
+          .as_array();
+  const boost::json::array tools =
+      boost::json::parse(R"([{"type":"function","function":{"name":"add","parameters":)"
+                         R"({"properties":{"a":{"minimum":0.1,"maximum":1e30,"default":2.0}}}}}])")
+          .as_array();
+  const boost::json::array described = DescribeTools(messages, tools);
+  ASSERT_EQ(described.size(), 1u);
+  const boost::json::array& parts = described[0].at("content").as_array();
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_NE(
+      parts[1].at("text").as_string().find(R"({"minimum":0.1,"maximum":1e+30,"default":2.0})"),
+      boost::json::string::npos);
 }
 
 }  // namespace

@@ -195,6 +195,9 @@ bool CharacterReader::ReadShorthand(CharacterRanges* ranges) {
 Result<CharacterRanges> CharacterReader::ReadClass() {
   Skip();  // '['
   const bool negated = TakeIf('^');
+  if (Peek() == ']') {
+    return Error("']' at the beginning of a character class is read in two ways: write '\\]'");
+  }
   CharacterRanges ranges;
   const auto read_one = [this]() -> Result<uint32_t> {
     if (Peek() == kEnd) return Error("a character class is not closed with ']'");

@@ -180,6 +180,13 @@ Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::Compile(
   return *std::move(job->result);
 }
 
+bool GrammarCompiler::Holds(const StructuredOutputs& outputs) const {
+  const Result<GrammarSource> source = GuardGrammar(outputs);
+  if (!source.ok()) return false;
+  const std::lock_guard guard(state_->mutex);
+  return state_->cache.Contains(KeyOf(*source));
+}
+
 int64_t GrammarCompiler::cached_bytes() const {
   const std::lock_guard guard(state_->mutex);
   return state_->cache.bytes();

@@ -39,6 +39,8 @@ class GrammarCompiler {
   // kUnavailable: no compile could begin in time, since kMaxCompiles others run.
   Result<std::shared_ptr<const CompiledGrammar>> Compile(const StructuredOutputs& outputs);
 
+  // Whether Compile would find it in the cache; false for what is refused.
+  bool Holds(const StructuredOutputs& outputs) const;
   int64_t cached_bytes() const;
 
  private:

@@ -286,6 +286,13 @@ TEST_F(GrammarCompilerTest, AnAmbiguousOutputEndsBeforeItCostsTooMuch) {
   EXPECT_LT(num_tokens, 5000);
 }
 
+TEST_F(GrammarCompilerTest, TheOutputsOfARequestShareWhatItMayCost) {
+  GrammarMatcher matcher(MustCompileRegex("a*"), 1 << 30);
+  TokenBitmask mask(tokenizer_->vocab_size());
+  EXPECT_TRUE(matcher.FillMask(&mask));
+  EXPECT_FALSE(matcher.FillMask(&mask));  // its share is less than one mask costs
+}
+
 TEST_F(GrammarCompilerTest, MatchersOfOneGrammarAreIndependent) {
   const Grammar grammar = MustCompileRegex("a*|b*");
   GrammarMatcher first(grammar), second(grammar);
@@ -293,6 +300,16 @@ TEST_F(GrammarCompilerTest, MatchersOfOneGrammarAreIndependent) {
   EXPECT_TRUE(second.AcceptBytes("b"));
   EXPECT_FALSE(first.AcceptBytes("b"));
   EXPECT_TRUE(first.AcceptBytes("a"));
+}
+
+TEST_F(GrammarCompilerTest, KnowsWhatItHolds) {
+  StructuredOutputs outputs;
+  outputs.regex = "a+c";
+  EXPECT_FALSE(compiler_.Holds(outputs));
+  MustCompile(outputs);
+  EXPECT_TRUE(compiler_.Holds(outputs));
+  outputs.regex = "a++c";  // refused
+  EXPECT_FALSE(compiler_.Holds(outputs));
 }
 
 TEST_F(GrammarCompilerTest, RemembersWhatItCompiled) {

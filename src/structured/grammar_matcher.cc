@@ -14,8 +14,8 @@ namespace octavo::structured {
 
 namespace {
 
-// What one output may cost in processor time. Where many readings of the text so far are possible,
-// each token may cost more than the one before.
+// What the outputs of one request may cost in processor time. Where many readings of the text are
+// possible, each token may cost more than the one before.
 constexpr double kMatcherSeconds = 2.0;
 constexpr double kMatcherSecondsPerToken = 0.005;
 
@@ -49,13 +49,17 @@ bool FillMaskAtAnyCost(xgrammar::GrammarMatcher& matcher, TokenBitmask* mask) {
 struct GrammarMatcher::State {
   std::shared_ptr<const CompiledGrammar> grammar;
   xgrammar::GrammarMatcher matcher;
+  double share = 1.0;    // of what a request may cost
   double seconds = 0.0;  // that it has cost so far
   double allowed_seconds = kMatcherSeconds;
 };
 
-GrammarMatcher::GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar) {
+GrammarMatcher::GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar,
+                               int32_t num_outputs) {
   xgrammar::GrammarMatcher matcher(grammar->compiled());
   state_ = std::make_unique<State>(State{std::move(grammar), std::move(matcher)});
+  state_->share /= num_outputs;
+  state_->allowed_seconds = kMatcherSeconds * state_->share;
 }
 
 GrammarMatcher::~GrammarMatcher() = default;
@@ -81,7 +85,7 @@ bool GrammarMatcher::Accept(TokenId token) {
     is_accepted = false;
   }
   state_->seconds += ProcessorSeconds() - start;
-  if (is_accepted) state_->allowed_seconds += kMatcherSecondsPerToken;
+  if (is_accepted) state_->allowed_seconds += kMatcherSecondsPerToken * state_->share;
   return is_accepted;
 }
 

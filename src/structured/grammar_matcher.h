@@ -20,7 +20,8 @@ class CompiledGrammar;  // grammar_library.h; made by GrammarCompiler alone
 
 class GrammarMatcher {
  public:
-  explicit GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar);
+  // `num_outputs` of one request share what it may cost.
+  explicit GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar, int32_t num_outputs = 1);
   ~GrammarMatcher();
   GrammarMatcher(GrammarMatcher&&) noexcept;
   GrammarMatcher& operator=(GrammarMatcher&&) noexcept;

@@ -3,6 +3,7 @@
 import json
 import re
 
+import raw
 import server
 from server import ServerTest
 
@@ -76,6 +77,21 @@ class HostileSizesTest(ServerTest):
     def test_trailers_without_end_are_cut(self):
         head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n0\r\n"
         self.assertLess(self.send_endlessly(head, b"a: b\r\n" * 8192, 64 << 20), 32 << 20)
+
+    def test_a_body_in_an_unknown_coding_is_not_taken_for_the_next_request(self):
+        """Behind a proxy that reads it otherwise, that would be another client's request."""
+        smuggled = b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
+        for version, fields in (("1.1", "Transfer-Encoding: gzip"), ("1.1", "Transfer-Encoding: identity"),
+                                ("1.1", "Transfer-Encoding: xchunked"), ("1.1", "Transfer-Encoding: chunked, identity"),
+                                ("1.1", "Transfer-Encoding: gzip, chunked"),
+                                ("1.1", "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked"),
+                                ("1.1", "Transfer-Encoding: gzip\r\nContent-Length: 2"),
+                                ("1.0", "Connection: keep-alive\r\nTransfer-Encoding: chunked")):
+            with self.subTest(fields), self.server.open_socket() as connection:
+                connection.sendall(f"POST /tokenize HTTP/{version}\r\nHost: x\r\n{fields}\r\n\r\n".encode() + smuggled)
+                answer = raw.read_to_end_or_reset(connection)
+                self.assertRegex(answer, rb"^HTTP/1.1 (400|501) ")
+                self.assertEqual(answer.count(b"HTTP/1.1 "), 1, answer)
 
     def test_a_page_of_another_origin_may_not_call(self):
         for path in ("/reset_prefix_cache", "/v1/completions"):
