@@ -1,4 +1,4 @@
-// What a plan costs: 256 sequences run, 64 wait. The contract allows 200 us.
+// What a plan costs: 256 sequences run, 64 wait. The aim is 200 us.
 
 #include <benchmark/benchmark.h>
 

@@ -31,6 +31,7 @@ struct EngineStats {
   // Steps by their rows: bucket i counts those of at most kStepRowBounds[i], the last one the rest.
   std::array<uint64_t, 14> num_steps_by_rows{};
   uint64_t num_prompt_tokens = 0;      // of admitted requests, each once
+  uint64_t num_queried_tokens = 0;     // of them, looked up in the cache
   uint64_t num_cached_tokens = 0;      // of them, found in the cache
   uint64_t num_computed_tokens = 0;    // rows of all steps, recomputed ones too
   uint64_t num_generation_tokens = 0;  // chosen; a step of a beam search counts one

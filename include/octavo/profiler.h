@@ -9,7 +9,7 @@
 //             called once the engine is gone, or by its engine thread between two steps.
 // Invariants: a thread's zones follow one another without gaps from where it begins to work to its
 //             last mark, so that their sum never exceeds the step's time. A mark is one look at the
-//             clock and one store: no allocation, no lock.
+//             clock and a few stores: no allocation, no lock.
 
 #include <array>
 #include <chrono>

@@ -76,6 +76,11 @@ bool EngineCore::Admit(const ScheduledSequence& scheduled) {
     request.times.admitted = executor_.Now();
     request.output.num_cached_tokens = static_cast<int32_t>(sequence.num_computed());
     stats_.num_prompt_tokens += static_cast<uint64_t>(request.num_prompt_tokens());
+    const bool is_looked_up = options_.shares_blocks() && options_.cache.enable_prefix_caching &&
+                              !request.request.params.prompt_logprobs;
+    if (is_looked_up) {
+      stats_.num_queried_tokens += static_cast<uint64_t>(request.num_prompt_tokens());
+    }
     stats_.num_cached_tokens += static_cast<uint64_t>(sequence.num_computed());
   }
   state_.SetPhase(scheduled.id, SequencePhase::kRunning);

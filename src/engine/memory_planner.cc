@@ -62,7 +62,14 @@ class Planner {
         dtype_(StorageOf(options.dtype)),
         spec_(SpecOf(inputs.config, dtype_, options.block_size)) {}
 
-  Status Validate() const { return spec_.Validate(); }
+  Status Validate() const {
+    if (swap_bytes_ > limit_bytes_) {
+      return Status::InvalidArgument(
+          fmt::format("the swap space is {} bytes, but the memory limit is {} bytes", swap_bytes_,
+                      limit_bytes_));
+    }
+    return spec_.Validate();
+  }
   int64_t BytesPerBlock() const { return spec_.BytesPerBlock().value_or(INT64_MAX); }
 
   // Whole blocks of the swap space.

@@ -116,6 +116,11 @@ TEST(MemoryPlannerTest, TheSwapSpaceIsPlannedAndTakenFromThePool) {
 
   cache.swap_space_bytes = 96 * kBytesPerToken;
   EXPECT_FALSE(PlanMemory(inputs, MaxModelLen(512), cache).ok());
+  cache.swap_space_bytes = INT64_MAX;
+  cache.gpu_memory_utilization = 0.001;
+  const Result<EnginePlan> refused = PlanMemory(inputs, MaxModelLen(512), cache);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.status().message(), testing::HasSubstr("swap space is 9223372036854775807"));
 }
 
 TEST(MemoryPlannerTest, MoreThanTheModelsContextIsRefused) {

@@ -55,7 +55,7 @@ Result<KvLayout> KvLayout::Create(kvcache::KvCacheSpec spec, kernels::KvDtype dt
                     spec.head_dim, kHeadDimMultiple, kMaxHeadDim));
   }
   // Block ids are 32 bits wide, and the highest one ends the pool's lists.
-  constexpr int64_t kMaxBlocks = 0xfffffffe;
+  constexpr int64_t kMaxBlocks = 0x7ffffffe;  // the prefix tree's links have 31 bits
   if (num_blocks < 1 || num_blocks > kMaxBlocks) {
     return Status::InvalidArgument(
         fmt::format("KV cache: {} blocks, possible are 1 to {}", num_blocks, kMaxBlocks));

@@ -89,9 +89,9 @@ TEST(KvLayoutTest, AnErrorNamesTheFigureAndItsLimit) {
 
   EXPECT_EQ(message(odd, 1), "KV cache: head_dim is 60, supported are multiples of 8 up to 256");
   EXPECT_EQ(message(large, 1), "KV cache: head_dim is 264, supported are multiples of 8 up to 256");
-  EXPECT_EQ(message(SmolLm2(16), 0), "KV cache: 0 blocks, possible are 1 to 4294967294");
+  EXPECT_EQ(message(SmolLm2(16), 0), "KV cache: 0 blocks, possible are 1 to 2147483646");
   EXPECT_EQ(message(SmolLm2(16), 4294967295),
-            "KV cache: 4294967295 blocks, possible are 1 to 4294967294");
+            "KV cache: 4294967295 blocks, possible are 1 to 2147483646");
   EXPECT_EQ(message(SmolLm2(20), 1),
             "KV cache: block size is 20 tokens, possible are 8, 16, 32, 64, 128 and 256");
 }

@@ -96,7 +96,7 @@ void AddGauges(const EngineStats& stats, const EngineMetricsOptions& options, Fa
   if (!options.former_names) return;
   out.Gauge("vllm:gpu_cache_usage_perc", "Former name of kv_cache_usage_perc.", usage);
   out.Gauge("vllm:gpu_prefix_cache_hit_rate", "Prefix hits by queries.",
-            Share(stats.num_cached_tokens, stats.num_prompt_tokens));
+            Share(stats.num_cached_tokens, stats.num_queried_tokens));
   out.Gauge("vllm:num_requests_swapped", "Former name of octavo:swapped_sequences.",
             stats.num_swapped);
 }
@@ -104,8 +104,8 @@ void AddGauges(const EngineStats& stats, const EngineMetricsOptions& options, Fa
 void AddCounters(const EngineStats& stats, const EngineMetricsOptions& options, Families& out) {
   const kvcache::KvCacheStats& cache = stats.cache;
   // A request counts once: what a preempted sequence finds again when it comes back is not a hit.
-  const uint64_t num_queries = cache.num_query_tokens > 0 ? stats.num_prompt_tokens : 0;
-  out.Counter("vllm:prefix_cache_queries_total", "Prompt tokens that were looked up.", num_queries);
+  out.Counter("vllm:prefix_cache_queries_total", "Prompt tokens that were looked up.",
+              stats.num_queried_tokens);
   out.Counter("vllm:prefix_cache_hits_total", "Of them, found.", stats.num_cached_tokens);
   out.Counter("vllm:num_preemptions_total", "Sequences that lost their blocks.",
               stats.num_preemptions_recompute + stats.num_preemptions_swap);
@@ -142,7 +142,7 @@ void AddCounters(const EngineStats& stats, const EngineMetricsOptions& options, 
               cache.num_merged_blocks);
   if (!options.former_names) return;
   out.Counter("vllm:gpu_prefix_cache_queries_total", "Former name of prefix_cache_queries.",
-              num_queries);
+              stats.num_queried_tokens);
   out.Counter("vllm:gpu_prefix_cache_hits_total", "Former name of prefix_cache_hits.",
               stats.num_cached_tokens);
 }

@@ -109,11 +109,10 @@ Awaitable<void> Loads(Service& service, Exchange& exchange) {
   json.Key("token_usage")
       .Double(num_total == 0 ? 0.0
                              : static_cast<double>(num_used) / static_cast<double>(num_total));
-  const kvcache::KvCacheStats& cache = stats.cache;
   json.Key("cache_hit_rate")
-      .Double(cache.num_query_tokens == 0 ? 0.0
-                                          : static_cast<double>(cache.num_hit_tokens) /
-                                                static_cast<double>(cache.num_query_tokens));
+      .Double(stats.num_queried_tokens == 0 ? 0.0
+                                            : static_cast<double>(stats.num_cached_tokens) /
+                                                  static_cast<double>(stats.num_queried_tokens));
   json.Member("max_running_requests", int64_t{service.options().limits.max_concurrent_requests});
   json.EndObject().EndArray().EndObject();
   co_await exchange.Send(Json(json));

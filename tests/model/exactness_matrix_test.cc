@@ -297,8 +297,11 @@ class ExactnessMatrixTest : public ::testing::Test {
 
 // --- The configurations ----------------------------------------------------------------------
 
-// Rows in which every pair of levels of every two factors occurs: each row is built factor by
-// factor, with the level that meets the most pairs that are still to come.
+// A pool can only be short when several share it. Of levels that are not chosen yet (-1), any may be.
+bool IsPossible(const Configuration& row) { return row[kTogether] != 0 || row[kPool] <= 0; }
+
+// Rows in which every possible pair of levels of every two factors occurs: each row is built factor
+// by factor, with the level that meets the most pairs that are still to come.
 std::vector<Configuration> PairwiseArray() {
   const std::vector<Factor>& factors = Factors();
   std::set<std::array<int, 4>> missing;  // factor, level, later factor, level
@@ -306,7 +309,7 @@ std::vector<Configuration> PairwiseArray() {
     for (int g = f + 1; g < static_cast<int>(factors.size()); ++g) {
       for (int a = 0; a < static_cast<int>(factors[static_cast<size_t>(f)].levels.size()); ++a) {
         for (int b = 0; b < static_cast<int>(factors[static_cast<size_t>(g)].levels.size()); ++b) {
-          missing.insert({f, a, g, b});
+          if (f != kTogether || a != 0 || g != kPool || b == 0) missing.insert({f, a, g, b});
         }
       }
     }
@@ -331,7 +334,7 @@ std::vector<Configuration> PairwiseArray() {
       for (int level = 0; level < static_cast<int>(factors[f].levels.size()); ++level) {
         Configuration candidate = row;
         candidate[f] = level;
-        if (gain(candidate) > best) {
+        if (IsPossible(candidate) && gain(candidate) > best) {
           best = gain(candidate);
           chosen = candidate;
         }
@@ -352,8 +355,7 @@ TEST_F(ExactnessMatrixTest, EachFactorAloneGivesTheSameBits) {
     for (int level = 1; level < static_cast<int>(Factors()[f].levels.size()); ++level) {
       Configuration configuration(Factors().size(), 0);
       configuration[f] = level;
-      // A pool can only be short when several share it.
-      if (f == kPool) configuration[kTogether] = 1;
+      if (!IsPossible(configuration)) configuration[kTogether] = 1;
       ExpectSameBits(configuration);
     }
   }

@@ -198,6 +198,17 @@ class MetricsOfACrowdedCache(Exposition):
         self.assertGreater(self.preemptions(), before)
 
 
+class Lookups(Exposition):
+    def test_a_prompt_whose_every_position_is_computed_is_not_looked_up(self):
+        def queries():
+            return self.server.metrics()["vllm:prefix_cache_queries_total"]
+
+        before = queries()
+        self.server.complete(ids(40), max_tokens=1)
+        self.server.complete(ids(30), max_tokens=1, prompt_logprobs=1)
+        self.assertEqual(queries() - before, 40)
+
+
 class MetricsUnderFormerNames(Exposition):
     options = ("--legacy-metric-names", "--kv-cache-metrics")
 

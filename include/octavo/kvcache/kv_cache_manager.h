@@ -33,7 +33,7 @@ enum class EvictionPolicyKind { kLru, kCostAware };
 using PinId = StrongId<struct PinIdTag, uint64_t>;
 
 struct KvCacheOptions {
-  uint32_t num_blocks = 0;
+  uint32_t num_blocks = 0;             // below 2^31
   int32_t block_size_tokens = 16;      // 8, 16, 32, 64, 128 or 256
   size_t max_blocks_per_sequence = 0;  // room that a sequence's table reserves
   bool enable_prefix_caching = true;   // false: nothing is published, nothing is found

@@ -15,7 +15,7 @@
 namespace octavo::kvcache {
 
 enum class RootField : uint8_t {
-  kModel = 1,       // fingerprint of the weights
+  kModel = 1,       // whose K and V: all that may meet in one cache must differ in it
   kArithmetic = 2,  // version of the arithmetic contract
   kKvFormat = 3,    // how K and V are stored, with all constants
   kRope = 4,        // RoPE parameters

@@ -29,7 +29,7 @@ inline constexpr std::string_view kVllmDefaultSeed = "vllm-none-hash";
 // The parent of first blocks.
 VllmBlockHash VllmNoneHash(std::string_view seed = kVllmDefaultSeed);
 
-// `extra_keys`: none, or text in vLLM's order: the adapter's name, then (first block only) the
+// REQUIRES: no token is negative. `extra_keys`: none, or text in vLLM's order: the adapter's name, then (first block only) the
 // salt.
 VllmBlockHash VllmHashBlock(const VllmBlockHash& parent, std::span<const int32_t> tokens,
                             std::span<const std::string_view> extra_keys = {});
@@ -41,7 +41,8 @@ struct VllmHashOptions {
   std::string_view salt = {};     // empty: none
 };
 
-// One hash for each full block of `tokens`, from the first on.
+// One hash for each full block of `tokens`, from the first on. REQUIRES: as VllmHashBlock, and a
+// block of at least one token.
 std::vector<VllmBlockHash> VllmHashBlocks(std::span<const int32_t> tokens,
                                           const VllmHashOptions& options);
 
