@@ -297,7 +297,7 @@ class ExactnessMatrixTest : public ::testing::Test {
 
 // --- The configurations ----------------------------------------------------------------------
 
-// A pool can only be short when several share it. Of levels that are not chosen yet (-1), any may be.
+// A pool can only be short when several share it. Levels that are not chosen yet (-1) may be any.
 bool IsPossible(const Configuration& row) { return row[kTogether] != 0 || row[kPool] <= 0; }
 
 // Rows in which every possible pair of levels of every two factors occurs: each row is built factor

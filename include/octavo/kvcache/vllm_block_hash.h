@@ -29,8 +29,8 @@ inline constexpr std::string_view kVllmDefaultSeed = "vllm-none-hash";
 // The parent of first blocks.
 VllmBlockHash VllmNoneHash(std::string_view seed = kVllmDefaultSeed);
 
-// REQUIRES: no token is negative. `extra_keys`: none, or text in vLLM's order: the adapter's name, then (first block only) the
-// salt.
+// REQUIRES: no token is negative. `extra_keys`: none, or text in vLLM's order: the adapter's name,
+// then (first block only) the salt.
 VllmBlockHash VllmHashBlock(const VllmBlockHash& parent, std::span<const int32_t> tokens,
                             std::span<const std::string_view> extra_keys = {});
 
