@@ -32,9 +32,10 @@ ActivationRows::ActivationRows(const kernels::MatMulKernels& matmul, int64_t num
       half_sums_(values_.size() / 16),
       int8_{codes_.data(), scales_.data(), scaled_sums_.data(), half_sums_.data(), num_inputs},
       codes16_(values_.size()),
+      bytes16_(2 * values_.size()),
       scales16_(static_cast<size_t>(num_rows)),
       half_sums16_(values_.size() / 16),
-      int16_{codes16_.data(), scales16_.data(), half_sums16_.data(), num_inputs} {
+      int16_{codes16_.data(), bytes16_.data(), scales16_.data(), half_sums16_.data(), num_inputs} {
   std::mt19937 random(2);
   std::normal_distribution<float> normal;
   for (float& value : values_) value = normal(random);

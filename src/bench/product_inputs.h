@@ -53,6 +53,7 @@ class ActivationRows {
   std::vector<int16_t> half_sums_;
   kernels::QuantizedRows int8_;
   std::vector<int16_t> codes16_;
+  std::vector<uint8_t> bytes16_;
   std::vector<float> scales16_;
   std::vector<float> half_sums16_;
   kernels::QuantizedRows16 int16_;

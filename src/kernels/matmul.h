@@ -25,11 +25,14 @@ struct QuantizedRows {
   int64_t num_inputs;  // a multiple of 32
 };
 
-// The same with 16-bit codes and one scale per row (A3b).
+// The same with 16-bit codes and one scale per row (A3b). The codes are there twice, for the two
+// ways to multiply them: whole, and cut into bytes.
 struct QuantizedRows16 {
-  int16_t* codes;      // [num_rows, num_inputs]; of each four inputs the order is 0, 2, 1, 3
-  float* scales;       // [num_rows]
-  float* half_sums;    // [num_rows, num_inputs / 16]
+  int16_t* codes;    // [num_rows, num_inputs]; of each four inputs the order is 0, 2, 1, 3
+  uint8_t* bytes;    // [num_rows, num_inputs / 4, 2, 4]; of each four the high ones (signed), then
+                     // the low ones (unsigned)
+  float* scales;     // [num_rows]
+  float* half_sums;  // [num_rows, num_inputs / 16]
   int64_t num_inputs;  // a multiple of 32
 };
 

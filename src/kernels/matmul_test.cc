@@ -80,6 +80,7 @@ class Activations {
   const std::vector<float>& scaled_sums() const { return scaled_sums_; }
   const std::vector<int16_t>& half_sums() const { return half_sums_; }
   const std::vector<int16_t>& codes16() const { return codes16_; }
+  const std::vector<uint8_t>& bytes16() const { return bytes16_; }
   const std::vector<float>& scales16() const { return scales16_; }
   const std::vector<float>& half_sums16() const { return half_sums16_; }
 
@@ -92,9 +93,11 @@ class Activations {
     quantized_ = {codes_.data(), scales_.data(), scaled_sums_.data(), half_sums_.data(),
                   num_inputs_};
     codes16_.resize(values_.size());
+    bytes16_.resize(2 * values_.size());
     scales16_.resize(static_cast<size_t>(num_rows));
     half_sums16_.resize(values_.size() / 16);
-    quantized16_ = {codes16_.data(), scales16_.data(), half_sums16_.data(), num_inputs_};
+    quantized16_ = {codes16_.data(), bytes16_.data(), scales16_.data(), half_sums16_.data(),
+                    num_inputs_};
     QuantizeWith(ReferenceMatMul(), num_rows);
   }
 
@@ -106,6 +109,7 @@ class Activations {
   std::vector<int16_t> half_sums_;
   QuantizedRows quantized_;
   std::vector<int16_t> codes16_;
+  std::vector<uint8_t> bytes16_;
   std::vector<float> scales16_;
   std::vector<float> half_sums16_;
   QuantizedRows16 quantized16_;
@@ -312,6 +316,7 @@ TEST(QuantizeRowTest, TwinsEqualTheReferenceOnArbitraryBits) {
     ExpectSame(expected.scales(), actual.scales());
     ExpectSame(expected.scaled_sums(), actual.scaled_sums());
     EXPECT_EQ(expected.codes16(), actual.codes16());
+    EXPECT_EQ(expected.bytes16(), actual.bytes16());
     ExpectSame(expected.scales16(), actual.scales16());
     EXPECT_EQ(expected.half_sums16(), actual.half_sums16());
   }
@@ -377,6 +382,12 @@ TEST(QuantizeRow16Test, OneScaleServesTheRowAndQuadsLieEvenInputsFirst) {
               (std::vector<int16_t>{1, 4, 2, -4}))
         << twin.name;
     EXPECT_EQ(codes[63], -32767) << twin.name;
+    const std::vector<uint8_t>& bytes = x.bytes16();
+    EXPECT_EQ(std::vector<uint8_t>(bytes.begin(), bytes.begin() + 8),
+              (std::vector<uint8_t>{0, 0, 0, 0xff, 1, 2, 4, 0xfc}))
+        << twin.name;
+    EXPECT_EQ(bytes[123], 0x80) << twin.name;  // -32767 is -128 * 256 + 1
+    EXPECT_EQ(bytes[127], 1) << twin.name;
     EXPECT_EQ(x.scales16(), std::vector<float>{1.0f}) << twin.name;
     EXPECT_EQ(x.half_sums16(), (std::vector<float>{3.0f, 0.0f, 0.0f, -32767.0f})) << twin.name;
   }

@@ -41,8 +41,8 @@ class Workspace::Carver {
       input.int8 = {Take<int8_t>(rows * width), Take<float>(rows * width / 32),
                     Take<float>(rows * width / 32), Take<int16_t>(rows * width / 16), width};
     } else if (products == kernels::Products::kInt16) {
-      input.int16 = {Take<int16_t>(rows * width), Take<float>(rows), Take<float>(rows * width / 16),
-                     width};
+      input.int16 = {Take<int16_t>(rows * width), Take<uint8_t>(rows * width * 2),
+                     Take<float>(rows), Take<float>(rows * width / 16), width};
     }
     return input;
   }

@@ -200,6 +200,9 @@ void QuantizeRow16(const float* x, int64_t row, const QuantizedRows16& out) {
       const int32_t code =
           all_zero ? 0 : static_cast<int32_t>(std::nearbyint(x[k] * scale.inverse));
       codes[k - k % 4 + PositionInQuads(static_cast<int>(k % 4))] = static_cast<int16_t>(code);
+      uint8_t* quad = out.bytes + 2 * (row * out.num_inputs + k - k % 4);
+      quad[k % 4] = static_cast<uint8_t>(code >> 8);
+      quad[4 + k % 4] = static_cast<uint8_t>(code & 0xff);
       sum += code;
     }
     out.half_sums[row * (out.num_inputs / 16) + half] = static_cast<float>(sum);

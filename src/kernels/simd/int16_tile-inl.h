@@ -1,8 +1,10 @@
 // Purpose:    A4b's products, one register tile of columns (kLanes outputs) x rows at a time, in
 //             the canonical order per element.
 // Invariants: a tile's integer sums of one group are exact, so their order is free; the float chain
-//             runs over ascending groups. Codes are multiplied as signed 16-bit words: a vector of
-//             the even inputs (0 and 2) of a quad and one of its odd ones (1 and 3).
+//             runs over ascending groups. Two ways to multiply 16-bit activations a: as words, by
+//             a vector of a quad's even inputs (0 and 2) and one of its odd ones (1 and 3); or, with
+//             VNNI, codes up to 127 and few rows, as bytes: 256 times the sum of the high bytes and
+//             the sum of the low ones, which saves unpacking codes to words.
 
 #if defined(OCTAVO_KERNELS_SIMD_INT16_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef OCTAVO_KERNELS_SIMD_INT16_TILE_INL_H
@@ -15,6 +17,7 @@
 
 #include "kernels/matmul.h"
 #include "kernels/simd/panel-inl.h"
+#include "kernels/simd/quad_dot-inl.h"
 #include "kernels/simd/target-inl.h"
 #include "kernels/simd/tile_columns-inl.h"
 
@@ -28,6 +31,7 @@ using V16 = hn::Vec<D16>;
 // The rows of one tile, from the tile's first row on.
 struct TileRows16 {
   const int16_t* codes;
+  const uint8_t* bytes;
   const float* scales;
   const float* half_sums;
   int64_t num_inputs;
@@ -35,14 +39,25 @@ struct TileRows16 {
   HWY_INLINE const int16_t* Codes(int row, int64_t group) const {
     return codes + row * num_inputs + group * quant::kGroupInputs;
   }
+  HWY_INLINE const uint8_t* Bytes(int row, int64_t group) const {
+    return bytes + 2 * (row * num_inputs + group * quant::kGroupInputs);
+  }
   HWY_INLINE const float* HalfSums(int row, int64_t group) const {
     return half_sums + row * (num_inputs / 16) + group * 2;
   }
 };
 
 HWY_INLINE TileRows16 TileRows16At(const QuantizedRows16& x, int64_t row) {
-  return {x.codes + row * x.num_inputs, x.scales + row, x.half_sums + row * (x.num_inputs / 16),
-          x.num_inputs};
+  return {x.codes + row * x.num_inputs, x.bytes + 2 * row * x.num_inputs, x.scales + row,
+          x.half_sums + row * (x.num_inputs / 16), x.num_inputs};
+}
+
+// Whether activations are multiplied as bytes: both sums of each output and row are in registers.
+// Expanded codes are words already.
+template <DType kType, bool kExpanded, int kColumns, int kRows>
+constexpr bool MultipliesBytes() {
+  return HWY_TARGET == HWY_AVX3 && LargestOperand<kType>() <= 127 && !kExpanded &&
+         kColumns * kRows <= 6;
 }
 
 // The words of one quad.
@@ -90,9 +105,70 @@ HWY_INLINE QuadWords LoadQuadWords(const uint8_t* codes, int t) {
   return {hn::LoadU(Di(), words), hn::LoadU(Di(), words + kLanes)};
 }
 
+// The quad of step `i` of kCount from kFirst on. Of 4-bit codes a vector holds quads t and t + 4:
+// both are taken at once.
+template <DType kType, int kFirst, int kCount>
+constexpr int QuadOfStep(int i) {
+  constexpr bool kPairs = kCount == 8 && quant::PackedFormatOf(kType).code_bits == 4;
+  return kPairs ? (i & 1) * 4 + (i >> 1) : kFirst + i;
+}
+
+#if HWY_TARGET == HWY_AVX3
+
+// -BiasOf() times the sum of the activations of the halves that the quads cover.
+template <DType kType, int kFirst, int kCount>
+HWY_INLINE Vi BiasTerm16(const TileRows16& x, int r, int64_t g) {
+  const float* halves = x.HalfSums(r, g);
+  const float low = kFirst == 0 ? halves[0] : 0.0f;
+  const float high = kFirst + kCount == 8 ? halves[1] : 0.0f;
+  return hn::Set(Di(), -BiasOf<kType>() * static_cast<int32_t>(low + high));
+}
+
 // sums[c][r] = the exact sum of q * a over quads [kFirst, kFirst + kCount) of group g.
+template <DType kType, int kFirst, int kCount, int kColumns, int kRows>
+HWY_INLINE void SumBytes16(const uint8_t* const (&codes)[kColumns], const TileRows16& x, int64_t g,
+                           Vi (&sums)[kColumns][kRows]) {
+  using Dot = QuadDot<LargestOperand<kType>()>;
+  Vi lows[kColumns][kRows];
+#pragma GCC unroll 16
+  for (int c = 0; c < kColumns; ++c) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) sums[c][r] = lows[c][r] = hn::Zero(Di());
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i) {
+    const int t = QuadOfStep<kType, kFirst, kCount>(i);
+    V8 w[kColumns];
+#pragma GCC unroll 16
+    for (int c = 0; c < kColumns; ++c) w[c] = LoadCodes<kType, true>(codes[c], t);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      const Vi high = BroadcastWord(x.Bytes(r, g) + 8 * t);
+      const V8 low = hn::BitCast(D8(), BroadcastWord(x.Bytes(r, g) + 8 * t + 4));
+#pragma GCC unroll 16
+      for (int c = 0; c < kColumns; ++c) {
+        sums[c][r] = Dot::Add(sums[c][r], w[c], high);
+        lows[c][r] = Dot::Add(lows[c][r], low, hn::BitCast(Di(), w[c]));
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int c = 0; c < kColumns; ++c) {
+      if constexpr (BiasOf<kType>() != 0) {
+        lows[c][r] = hn::Add(lows[c][r], BiasTerm16<kType, kFirst, kCount>(x, r, g));
+      }
+      sums[c][r] = hn::Add(hn::ShiftLeft<8>(sums[c][r]), lows[c][r]);
+    }
+  }
+}
+
+#endif
+
+// The same with words.
 template <DType kType, bool kExpanded, int kFirst, int kCount, int kColumns, int kRows>
-HWY_INLINE void SumQuads16(const uint8_t* const (&codes)[kColumns], const TileRows16& x, int64_t g,
+HWY_INLINE void SumWords16(const uint8_t* const (&codes)[kColumns], const TileRows16& x, int64_t g,
                            Vi (&sums)[kColumns][kRows]) {
 #pragma GCC unroll 16
   for (int c = 0; c < kColumns; ++c) {
@@ -101,10 +177,7 @@ HWY_INLINE void SumQuads16(const uint8_t* const (&codes)[kColumns], const TileRo
   }
 #pragma GCC unroll 16
   for (int i = 0; i < kCount; ++i) {
-    // Of 4-bit codes a vector holds quads t and t + 4: take both at once.
-    const int t = kCount == 8 && quant::PackedFormatOf(kType).code_bits == 4
-                      ? (i & 1) * 4 + (i >> 1)
-                      : kFirst + i;
+    const int t = QuadOfStep<kType, kFirst, kCount>(i);
     QuadWords w[kColumns];
 #pragma GCC unroll 16
     for (int c = 0; c < kColumns; ++c) w[c] = LoadQuadWords<kType, kExpanded>(codes[c], t);
@@ -118,6 +191,17 @@ HWY_INLINE void SumQuads16(const uint8_t* const (&codes)[kColumns], const TileRo
       }
     }
   }
+}
+
+template <DType kType, bool kExpanded, int kFirst, int kCount, int kColumns, int kRows>
+HWY_INLINE void SumQuads16(const uint8_t* const (&codes)[kColumns], const TileRows16& x, int64_t g,
+                           Vi (&sums)[kColumns][kRows]) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (MultipliesBytes<kType, kExpanded, kColumns, kRows>()) {
+    return SumBytes16<kType, kFirst, kCount>(codes, x, g, sums);
+  }
+#endif
+  SumWords16<kType, kExpanded, kFirst, kCount>(codes, x, g, sums);
 }
 
 // A4b's term of the codes, before it is scaled by d.

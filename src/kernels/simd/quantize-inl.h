@@ -146,10 +146,14 @@ void QuantizeRow(const float* x, int64_t begin, int64_t end, int64_t row,
   }
 }
 
-// Stores the codes of 16 elements in the order of their quads, and returns their sum.
-HWY_INLINE int32_t QuantizeHalf16(const float* x, float inverse, int16_t* codes) {
+// Stores the codes of 16 elements, whole and in bytes, and returns their sum, lane by lane.
+HWY_INLINE Vi QuantizeHalf16(const float* x, float inverse, int16_t* codes, uint8_t* bytes) {
   const Di di;
   const hn::Rebind<int16_t, Di> d16;
+  const hn::Rebind<int8_t, Di> d8;
+  const hn::Rebind<uint8_t, Di> du8;
+  HWY_ALIGN int8_t high[16];
+  HWY_ALIGN uint8_t low[16];
   const Vf factor = hn::Set(Df(), inverse);
   Vi sum = hn::Zero(di);
 #pragma GCC unroll 4
@@ -157,29 +161,52 @@ HWY_INLINE int32_t QuantizeHalf16(const float* x, float inverse, int16_t* codes)
     const Vi code = hn::NearestInt(hn::Mul(hn::LoadU(Df(), x + k), factor));
     // Lanes 0, 2, 1, 3 of each four.
     hn::StoreU(hn::DemoteTo(d16, SwapMiddle(code)), d16, codes + k);
+    hn::StoreU(hn::DemoteTo(d8, hn::ShiftRight<8>(code)), d8, high + k);
+    hn::StoreU(hn::DemoteTo(du8, hn::And(code, hn::Set(di, 0xff))), du8, low + k);
     sum = hn::Add(sum, code);
   }
-  return hn::GetLane(hn::SumOfLanes(di, sum));
+  const hn::CappedTag<uint32_t, 4> d32;
+  const auto high_quads = hn::Load(d32, reinterpret_cast<const uint32_t*>(high));
+  const auto low_quads = hn::Load(d32, reinterpret_cast<const uint32_t*>(low));
+  auto* quads = reinterpret_cast<uint32_t*>(bytes);
+  hn::StoreU(hn::InterleaveLower(d32, high_quads, low_quads), d32, quads);
+  hn::StoreU(hn::InterleaveUpper(d32, high_quads, low_quads), d32, quads + 4);
+  return sum;
 }
 
 void QuantizeRow16(const float* x, int64_t row, const QuantizedRows16& out) {
   const auto largest =
       static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(Di(), LargestLanes(x, out.num_inputs))));
   int16_t* codes = out.codes + row * out.num_inputs;
+  uint8_t* bytes = out.bytes + 2 * row * out.num_inputs;
   float* sums = out.half_sums + row * (out.num_inputs / 16);
   float amax;
   std::memcpy(&amax, &largest, 4);
   const bool finite = largest < 0x7f800000u;
   if (!finite || amax < 0x1p-100f) {
     std::memset(codes, 0, static_cast<size_t>(out.num_inputs) * sizeof(int16_t));
+    std::memset(bytes, 0, static_cast<size_t>(out.num_inputs) * 2);
     std::memset(sums, 0, static_cast<size_t>(out.num_inputs / 16) * sizeof(float));
     out.scales[row] = finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
     return;
   }
   out.scales[row] = amax / 32767.0f;
   const float inverse = 32767.0f / amax;
-  for (int64_t k = 0; k < out.num_inputs; k += 16) {
-    sums[k / 16] = static_cast<float>(QuantizeHalf16(x + k, inverse, codes + k));
+  const int64_t num_halves = out.num_inputs / 16;
+  for (int64_t first = 0; first < num_halves; first += kGroupBatch) {
+    Vi lanes[kGroupBatch];
+#pragma GCC unroll 4
+    for (int h = 0; h < kGroupBatch; ++h) {
+      const int64_t k = (first + h) * 16;
+      lanes[h] = first + h < num_halves ? QuantizeHalf16(x + k, inverse, codes + k, bytes + 2 * k)
+                                        : hn::Zero(Di());
+    }
+    HWY_ALIGN int32_t joined[kGroupBatch];
+    ReduceEach(
+        lanes, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); }, joined);
+    for (int h = 0; h < kGroupBatch && first + h < num_halves; ++h) {
+      sums[first + h] = static_cast<float>(joined[h]);
+    }
   }
 }
 
