@@ -1,8 +1,8 @@
 // Purpose:    A4b's products, one register tile of columns (kLanes outputs) x rows at a time, in
 //             the canonical order per element.
 // Invariants: a tile's integer sums of one group are exact, so their order is free; the float chain
-//             runs over ascending groups. Two ways to multiply 16-bit activations a: as words, by
-//             a vector of a quad's even inputs (0 and 2) and one of its odd ones (1 and 3); or, with
+//             runs over ascending groups. Two ways to multiply 16-bit activations: as words, by a
+//             vector of a quad's even inputs (0 and 2) and one of its odd ones (1 and 3); or, with
 //             VNNI, codes up to 127 and few rows, as bytes: 256 times the sum of the high bytes and
 //             the sum of the low ones, which saves unpacking codes to words.
 
