@@ -17,6 +17,7 @@ done
 
 # Libraries that are headers, alone: the host's other headers must not reach the cross compiler.
 mkdir -p "$build/include"
+build=$(cd "$build" && pwd)
 for library in hwy fmt; do
   for folder in /usr/local/include /usr/include; do
     if [ -d "$folder/$library" ]; then ln -sfn "$folder/$library" "$build/include/$library"; fi

@@ -18,8 +18,8 @@ using Clock = std::chrono::steady_clock;
 using Streams = std::vector<std::unique_ptr<RequestStream>>;
 
 constexpr int32_t kDecodedTokens = 33;  // of each stream
-// Of each running stream while others wait: measured are as many from the same token on, whatever
-// the submission of those who wait took, for a longer context is slower by itself.
+// Of each running stream while others wait: measured are as many from the same token on (unless the
+// submission of those who wait took longer), for a longer context is slower by itself.
 constexpr int32_t kUnmeasuredTokens = 512;
 constexpr int32_t kWaitedTokens = 64;
 
@@ -71,6 +71,9 @@ Result<double> RateBehindWhich(Engine& engine, int32_t num_running, int32_t num_
     if (!status.ok()) return status;
   }
   const bool has_begun = read_until(kUnmeasuredTokens);
+  while (const std::optional<RequestUpdate> late = running.front()->TryNext()) {
+    num_tokens += static_cast<int32_t>(late->token_ids.size());
+  }
   const int32_t num_unmeasured = num_tokens;
   const Clock::time_point start = Clock::now();
   if (!has_begun || !read_until(num_unmeasured + kWaitedTokens)) {

@@ -214,7 +214,7 @@ TEST_P(MatMulTest, TwinsEqualTheReferenceOnExtremeAndArbitraryWeights) {
   const int64_t num_inputs = 2 * std::max<int64_t>(block(), 32);
   for (const WeightKind kind : {WeightKind::kExtremes, WeightKind::kAnyBits}) {
     const RandomMatrix matrix(GetParam(), {48, num_inputs}, kind, seed);
-    // Codes of +-127 reach the largest sums.
+    // Codes of +-127 and +-32767 reach the largest sums.
     std::vector<float> values(static_cast<size_t>(9 * num_inputs));
     std::mt19937 random(seed);
     for (float& value : values) value = random() % 2 == 0 ? 1.0f : -1.0f;
@@ -222,8 +222,9 @@ TEST_P(MatMulTest, TwinsEqualTheReferenceOnExtremeAndArbitraryWeights) {
       values[static_cast<size_t>(k)] = k < num_inputs ? 1.0f : -1.0f;
     }
     Activations x(num_inputs, values);
-    ExpectTwinsEqualReference({matrix.view(), x, 9, {0, 3}, 48});
-    ExpectTwinsEqualReference({matrix.view(), x, 1, {0, 3}, 48});
+    for (const int64_t rows : {1, 2, 3, 9}) {
+      ExpectTwinsEqualReference({matrix.view(), x, rows, {0, 3}, 48});
+    }
   }
 }
 

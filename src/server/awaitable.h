@@ -43,6 +43,7 @@ class Workers {
 template <typename Work>
 Awaitable<std::invoke_result_t<Work&>> Offload(Workers& workers, Work& work) {
   using Value = std::invoke_result_t<Work&>;
+  if (workers.is_finishing()) co_return Value();  // a pool that has been joined runs nothing
   auto run = [&]() -> Awaitable<Value> {
     if (workers.is_finishing()) co_return Value();
     co_return work();

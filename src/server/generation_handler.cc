@@ -172,7 +172,10 @@ Awaitable<void> HandleGeneration(Service& service, Exchange& exchange, std::stri
   }
   exchange.ReleaseBody();
   AnswerOptions& options = (*answer)->call().answer;
-  options.include_metrics |= service.options().reports.enable_request_metrics;
+  // In streams they come with the usage: a chunk that nobody asked for has no choices to read.
+  if (!options.stream || options.include_usage) {
+    options.include_metrics |= service.options().reports.enable_request_metrics;
+  }
   if (const std::optional<ApiError> error = service.CheckModel((*answer)->call().model)) {
     co_await exchange.Send(error->Response());
     co_return;

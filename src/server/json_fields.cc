@@ -17,11 +17,10 @@ namespace {
 
 struct Marks {
   size_t num_colons = 0;
-  size_t num_commas = 0;
+  size_t num_commas_and_openings = 0;
 };
 
-// Those outside of strings: at least as many as there are members and, but for one in each object
-// and array, values.
+// Those outside of strings: at least as many as there are members, and as there are values but one.
 Marks CountMarks(std::string_view body) {
   Marks marks;
   bool in_string = false;
@@ -32,7 +31,7 @@ Marks CountMarks(std::string_view body) {
       ++i;
     } else if (!in_string) {
       marks.num_colons += body[i] == ':';
-      marks.num_commas += body[i] == ',';
+      marks.num_commas_and_openings += body[i] == ',' || body[i] == '[' || body[i] == '{';
     }
   }
   return marks;
@@ -51,10 +50,10 @@ ApiResult<json::object> ParseObject(std::string_view body, size_t max_depth) {
                                         "most",
                                         marks.num_colons, kMaxMembers));
   }
-  if (marks.num_commas > kMaxValues) {
+  if (marks.num_commas_and_openings > kMaxValues) {
     return InvalidField("", fmt::format("the body has {} values in its arrays and objects, but {} "
                                         "are the most",
-                                        marks.num_commas + 1, kMaxValues));
+                                        marks.num_commas_and_openings, kMaxValues));
   }
   json::parse_options options;
   options.max_depth = max_depth;

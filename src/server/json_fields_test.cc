@@ -34,11 +34,16 @@ TEST(ParseObjectTest, ABodyOfVeryManyMembersIsRefusedBeforeItIsParsed) {
 }
 
 TEST(ParseObjectTest, ABodyOfVeryManyValuesIsRefusedBeforeItIsParsed) {
-  std::string body = R"({"text":",,,","a":[0)";
-  for (int i = 0; i < (1 << 20) - 1; ++i) body += ",0";
+  std::string body = R"({"text":",,,[[[","a":[0)";  // the object, a comma and the array are 3
+  for (int i = 0; i < (1 << 20) - 3; ++i) body += ",0";
   EXPECT_TRUE(ParseObject(body + "]}", 4).ok());
-  EXPECT_EQ(ParseObject(body + ",0]}", 4).error().message,
-            "the body has 1048578 values in its arrays and objects, but 1048576 are the most");
+  constexpr char kTooMany[] =
+      "the body has 1048577 values in its arrays and objects, but 1048576 are the most";
+  EXPECT_EQ(ParseObject(body + ",0]}", 4).error().message, kTooMany);
+  EXPECT_EQ(ParseObject(body + "],\"b\":0}", 4).error().message, kTooMany);
+  body = R"({"a":[[)";  // 3
+  for (int i = 0; i < (1 << 19) - 1; ++i) body += "],[";
+  EXPECT_EQ(ParseObject(body + "]]}", 4).error().message, kTooMany);
 }
 
 TEST(JsonFieldsTest, NullIsTheSameAsAbsent) {

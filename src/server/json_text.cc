@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <boost/json/parse.hpp>
+#include <cmath>
 
 #include "server/json_writer.h"
 
@@ -89,6 +90,10 @@ void Spell(const json::value& value, JsonWriter& writer) {
   } else if (const json::string* string = value.if_string()) {
     writer.String(*string);
   } else if (const double* number = value.if_double()) {
+    if (std::isinf(*number)) {  // a number too large for a double
+      writer.Raw(*number > 0 ? "1e999" : "-1e999");
+      return;
+    }
     std::string digits = fmt::format("{}", *number);
     if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
     writer.Raw(digits);

@@ -35,6 +35,8 @@ TEST(JsonTextTest, NumbersAreSpelledInTheFewestDigitsAndReadBackTheSame) {
   const char* text =
       R"({"a":[0.1,-2.5,3.0,1e+30,1e-07,-7,18446744073709551615],"b":{"c":[true,false,null,"x"]}})";
   EXPECT_EQ(SpellJson(boost::json::parse(text)), text);
+  EXPECT_EQ(boost::json::parse(SpellJson(boost::json::parse("[1e400]"))),
+            boost::json::parse("[1e400]"));
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ std::optional<ApiError> RequestReader::CheckReceived(size_t num_received, const 
   }
   if (!lease->GrowTo(parser.get().body().size())) {
     return HttpError(503, "unavailable",
-                     fmt::format("the bodies that are being received have more than {} bytes",
+                     fmt::format("the bodies that are received or wait have more than {} bytes",
                                  limits_.max_buffered_body_bytes));
   }
   return std::nullopt;

@@ -33,7 +33,7 @@ struct LimitOptions {
   uint32_t max_concurrent_requests = 1024;  // generations at once, queued ones too; more get 429
   uint32_t max_header_bytes = 32 << 10;
   uint64_t max_body_bytes = 32 << 20;
-  uint64_t max_buffered_body_bytes = uint64_t{1} << 30;  // of all clients, while they are received
+  uint64_t max_buffered_body_bytes = uint64_t{1} << 30;  // of all clients, until they are read
   uint32_t max_json_depth = 64;
   uint32_t max_prompts = 256;  // of one request to /v1/completions
   std::chrono::milliseconds header_timeout{10'000};

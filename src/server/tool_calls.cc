@@ -154,7 +154,8 @@ std::string SpellCalls(const json::array& calls) {
 }
 
 // References within a schema lead from its root: within another schema, at `place`, from there.
-json::value Moved(const json::value& schema, const std::string& place) {
+// `by_name`: the members are schemas by name, of properties or definitions.
+json::value Moved(const json::value& schema, const std::string& place, bool by_name = false) {
   if (const json::array* array = schema.if_array()) {
     json::array moved;
     for (const json::value& element : *array) moved.push_back(Moved(element, place));
@@ -163,12 +164,17 @@ json::value Moved(const json::value& schema, const std::string& place) {
   if (!schema.is_object()) return schema;
   json::object moved;
   for (const auto& [key, value] : schema.get_object()) {
+    const bool is_data = key == "const" || key == "enum" || key == "default" || key == "examples";
     const bool is_reference =
         key == "$ref" && value.is_string() && value.get_string().starts_with("#");
-    if (is_reference) {
+    if (!by_name && is_data) {
+      moved[key] = value;
+    } else if (!by_name && is_reference) {
       moved[key] = fmt::format("#{}{}", place, std::string_view(value.get_string()).substr(1));
     } else {
-      moved[key] = Moved(value, place);
+      const bool names = key == "properties" || key == "patternProperties" || key == "$defs" ||
+                         key == "definitions";
+      moved[key] = Moved(value, place, !by_name && names);
     }
   }
   return moved;

@@ -97,11 +97,14 @@ TEST(ToolOptionsTest, ReferencesWithinParametersLeadToTheirPlaceInTheConstraint)
   options.tools[1].parameters =
       boost::json::parse(
           R"({"$defs":{"P":{"type":"integer"}},"type":"object",)"
-          R"("properties":{"a":{"$ref":"#/$defs/P"},"b":{"type":"array","items":{"$ref":"#"}}}})")
+          R"("properties":{"a":{"$ref":"#/$defs/P"},"b":{"type":"array","items":{"$ref":"#"}},)"
+          R"("const":{"$ref":"#/$defs/P"},"c":{"const":{"$ref":"#/x"}}}})")
           .as_object();
   const boost::json::value schema = boost::json::parse(*options.Constraint()->json);
   const boost::json::value& parameters = schema.at_pointer("/items/anyOf/1/properties/arguments");
-  for (const char* place : {"/properties/a/$ref", "/properties/b/items/$ref"}) {
+  EXPECT_EQ(parameters.at_pointer("/properties/c/const/$ref"), "#/x");  // data
+  for (const char* place :
+       {"/properties/a/$ref", "/properties/b/items/$ref", "/properties/const/$ref"}) {
     const std::string reference(parameters.at_pointer(place).as_string());
     EXPECT_EQ(schema.at_pointer(reference.substr(1)).at("type"),
               reference.ends_with("/P") ? "integer" : "object");

@@ -82,18 +82,18 @@ class Pins(ServerTest):
         super().tearDown()
 
     def evict_others(self):
-        for first in range(3000, 9000, 500):
+        for first in range(3000, 6000, 500):
             self.server.complete(ids(200, first), max_tokens=1)
 
     def test_a_pinned_prompt_stays_and_another_is_evicted(self):
-        self.server.complete(ids(64, 1000), max_tokens=1, pin_ttl_ms=20_000)
+        self.server.complete(ids(64, 1000), max_tokens=1, pin_ttl_ms=3_600_000)
         self.server.complete(ids(64, 2000), max_tokens=1)
         self.assertEqual(self.num_pins(), 1)
         self.evict_others()
         cached = [self.server.complete(ids(64, first), max_tokens=1)[1]["usage"]["prompt_tokens_details"]["cached_tokens"]
                   for first in (1000, 2000)]
         self.assertEqual(cached, [63, 0])
-        self.assertEqual(self.server.post("/reset_prefix_cache", "").status, 200)
+        self.assertEqual(self.server.post("/reset_prefix_cache", "").status, 200)  # ends pins, too
 
     def test_a_pin_ends_with_its_time_while_nothing_else_happens(self):
         self.server.complete(ids(64, 1000), max_tokens=1, pin_ttl_ms=1)

@@ -38,8 +38,8 @@ HWY_INLINE Vi BroadcastWord(const void* bytes) {
 }
 
 // QuadDot<kMaxCode> multiplies unsigned codes up to kMaxCode (kUnsigned), or signed ones, by
-// activations in [-127, 127]. Partial sums accumulate in `Sum` for up to kQuadsPerFlush quads;
-// Flush widens them to the 32-bit sums.
+// activations in [-127, 127]; VNNI's any unsigned bytes by any signed ones. Partial sums accumulate
+// in `Sum` for up to kQuadsPerFlush quads; Flush widens them to the 32-bit sums.
 #if HWY_TARGET == HWY_AVX3
 
 template <int kMaxCode>
