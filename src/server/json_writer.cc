@@ -23,7 +23,8 @@ void AppendEscaped(std::string_view text, std::string* out) {
   size_t begin = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    const std::string_view end = LineEnd(text.substr(i));
+    const bool is_ascii = static_cast<unsigned char>(c) < 0x80;
+    const std::string_view end = is_ascii ? std::string_view() : LineEnd(text.substr(i));
     if (!end.empty()) {
       out->append(text, begin, i - begin);
       *out += end.size() == 2 ? "\\u0085" : end.back() == '\xa8' ? "\\u2028" : "\\u2029";
