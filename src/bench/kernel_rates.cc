@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "bench/attention_rates.h"
 #include "bench/best_time.h"
 #include "bench/product_inputs.h"
 #include "bench/roofline.h"
@@ -89,12 +90,17 @@ KernelRate Measure(const kernels::MatMulKernels& matmul, base::ThreadPool& pool,
   return rate;
 }
 
+// Attention computes with int8 codes in integers, with every other format in float32.
+double OperationsBound(const Bounds& bounds, const KernelRate& rate) {
+  const std::string& type = rate.product == "attention" ? rate.format : rate.product;
+  if (type == "int8") return bounds.int8_operations_per_s;
+  if (type == "int16") return bounds.int16_operations_per_s;
+  return bounds.float32_operations_per_s;
+}
+
 void SetShare(const Bounds& bounds, KernelRate* rate) {
   const double of_bytes = rate->bytes_per_s / bounds.bytes_per_s;
-  const double of_operations =
-      rate->operations_per_s / (rate->product == "int8"    ? bounds.int8_operations_per_s
-                                : rate->product == "int16" ? bounds.int16_operations_per_s
-                                                           : bounds.float32_operations_per_s);
+  const double of_operations = rate->operations_per_s / OperationsBound(bounds, *rate);
   rate->memory_bound = of_bytes > of_operations;
   rate->share = std::max(of_bytes, of_operations);
 }
@@ -125,6 +131,26 @@ const kernels::KernelTable* TableOf(std::string_view isa) {
   return nullptr;
 }
 
+Status MeasureProducts(const kernels::KernelTable& table, base::ThreadPool& pool,
+                       const KernelRateOptions& options,
+                       const std::function<void(const KernelRate&)>& on_row) {
+  for (const Matrix& matrix : Matrices()) {
+    const MatrixRing ring(matrix.dtype, matrix.shape, options.weight_bytes);
+    if (!ring.ok()) {
+      return Status::ResourceExhausted(
+          fmt::format("no memory for {} bytes of weights", options.weight_bytes));
+    }
+    for (const std::string_view form : {"int8", "int16", "float32"}) {
+      if (matrix.is_float() != (form == "float32")) continue;
+      for (const int64_t num_rows : {1, 4, 16, 512}) {
+        on_row(Measure(table.matmul, pool, {form, matrix, num_rows}, ring,
+                       options.seconds_per_figure));
+      }
+    }
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Status MeasureKernelRates(const KernelRateOptions& options, std::string* isa,
@@ -147,21 +173,16 @@ Status MeasureKernelRates(const KernelRateOptions& options, std::string* isa,
       MeasureRoofline({{options.threads}, {working_set}, options.seconds_per_figure});
   if (!roofline.ok()) return roofline.status();
   const Bounds bounds = BoundsOf(*roofline, table->name);
-  for (const Matrix& matrix : Matrices()) {
-    const MatrixRing ring(matrix.dtype, matrix.shape, options.weight_bytes);
-    if (!ring.ok()) {
-      return Status::ResourceExhausted(
-          fmt::format("no memory for {} bytes of weights", options.weight_bytes));
-    }
-    for (const std::string_view form : {"int8", "int16", "float32"}) {
-      if (matrix.is_float() != (form == "float32")) continue;
-      for (const int64_t num_rows : {1, 4, 16, 512}) {
-        KernelRate rate = Measure(table->matmul, **pool, {form, matrix, num_rows}, ring,
-                                  options.seconds_per_figure);
-        SetShare(bounds, &rate);
-        on_row(rate);
-      }
-    }
+  const auto report = [&](KernelRate rate) {
+    SetShare(bounds, &rate);
+    on_row(rate);
+  };
+  if (Status status = MeasureProducts(*table, **pool, options, report); !status.ok()) return status;
+  for (const kernels::KvDtype dtype : {kernels::KvDtype::kFloat32, kernels::KvDtype::kFloat16,
+                                       kernels::KvDtype::kBFloat16, kernels::KvDtype::kInt8}) {
+    Status status = MeasureAttentionRates(table->attention, **pool, dtype, options.weight_bytes,
+                                          options.seconds_per_figure, report);
+    if (!status.ok()) return status;
   }
   return Status::Ok();
 }

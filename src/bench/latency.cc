@@ -20,7 +20,7 @@ LatencyRun MedianOf(const std::vector<LatencyRun>& runs) {
     return Median(std::move(values));
   };
   return {median_of(&LatencyRun::prefill_tokens_per_s), median_of(&LatencyRun::ttft_s),
-          median_of(&LatencyRun::decode_tokens_per_s)};
+          median_of(&LatencyRun::decode_tokens_per_s), median_of(&LatencyRun::cached_ttft_s)};
 }
 
 Status CheckOptions(const ModelInfo& info, const LatencyOptions& options) {
@@ -36,12 +36,35 @@ Status CheckOptions(const ModelInfo& info, const LatencyOptions& options) {
     return Status::InvalidArgument(
         fmt::format("repeat is {}, but must be at least 1", options.repeat));
   }
+  if (options.cached_len < 0 || options.cached_len >= options.input_len) {
+    return Status::InvalidArgument(
+        fmt::format("cached_len is {}, but must be from 0 to {}, one less than input_len",
+                    options.cached_len, options.input_len - 1));
+  }
   if (int64_t{options.input_len} + options.output_len > info.max_model_len) {
     return Status::InvalidArgument(
         fmt::format("input_len {} and output_len {} are longer than max_model_len {}",
                     options.input_len, options.output_len, info.max_model_len));
   }
   return Status::Ok();
+}
+
+Result<RequestOutput> GenerateAll(Engine& engine, const std::vector<TokenId>& prompt,
+                                  int32_t output_len) {
+  SamplingParams params;
+  params.temperature = 0.0f;
+  params.ignore_eos = true;
+  params.detokenize = false;
+  params.max_tokens = output_len;
+  Result<RequestOutput> output = engine.Generate(prompt, params);
+  if (!output.ok()) return output;
+  const CompletionOutput& completion = output->outputs.front();
+  if (completion.finish_reason != FinishReason::kLength) {
+    return Status::Internal(fmt::format("the run ended after {} of {} tokens with {}",
+                                        completion.token_ids.size(), output_len,
+                                        FinishReasonName(completion.finish_reason)));
+  }
+  return output;
 }
 
 }  // namespace
@@ -60,28 +83,30 @@ std::vector<TokenId> SyntheticPrompt(const ModelInfo& info, int32_t length, uint
 }
 
 Result<LatencyResult> MeasureLatency(Engine& engine, const LatencyOptions& options) {
-  if (Status status = CheckOptions(engine.model_info(), options); !status.ok()) return status;
-  SamplingParams params;
-  params.temperature = 0.0f;
-  params.ignore_eos = true;
-  params.detokenize = false;
-  params.max_tokens = options.output_len;
-  const std::vector<TokenId> prompt = SyntheticPrompt(engine.model_info(), options.input_len);
+  const ModelInfo& info = engine.model_info();
+  if (Status status = CheckOptions(info, options); !status.ok()) return status;
+  const std::vector<TokenId> prompt = SyntheticPrompt(info, options.input_len);
+  std::vector<TokenId> further = SyntheticPrompt(info, options.input_len, /*seed=*/2);
+  std::copy_n(prompt.begin(), options.cached_len, further.begin());
 
   LatencyResult result;
   for (int32_t i = 0; i < options.repeat; ++i) {
     engine.ResetPrefixCache();  // every run computes its whole prompt
-    const Result<RequestOutput> output = engine.Generate(prompt, params);
+    const Result<RequestOutput> output = GenerateAll(engine, prompt, options.output_len);
     if (!output.ok()) return output.status();
-    const CompletionOutput& completion = output->outputs.front();
-    if (completion.finish_reason != FinishReason::kLength) {
-      return Status::Internal(fmt::format("the run ended after {} of {} tokens with {}",
-                                          completion.token_ids.size(), options.output_len,
-                                          FinishReasonName(completion.finish_reason)));
-    }
     const RequestTiming& timing = output->timing;
     result.runs.push_back({options.input_len / timing.prefill_s, timing.ttft_s,
                            (options.output_len - 1) / timing.decode_s});
+    if (options.cached_len == 0) continue;
+    const Result<RequestOutput> cached = GenerateAll(engine, further, /*output_len=*/1);
+    if (!cached.ok()) return cached.status();
+    if (cached->num_cached_tokens < options.cached_len) {
+      return Status::Unavailable(
+          fmt::format("{} of {} tokens were found in the cache; is the prefix cache off, or its "
+                      "memory too small?",
+                      cached->num_cached_tokens, options.cached_len));
+    }
+    result.runs.back().cached_ttft_s = cached->timing.ttft_s;
   }
   result.median = MedianOf(result.runs);
   return result;

@@ -45,6 +45,34 @@ TEST_F(LatencyTest, EachOptionOutOfItsRangeIsNamedWithValueAndLimit) {
             "output_len is 1, but must be at least 2");
   EXPECT_EQ(Refusal({.input_len = 8, .output_len = 8, .repeat = 0}),
             "repeat is 0, but must be at least 1");
+  EXPECT_EQ(Refusal({.input_len = 8, .output_len = 8, .repeat = 1, .cached_len = 8}),
+            "cached_len is 8, but must be from 0 to 7, one less than input_len");
+  EXPECT_EQ(Refusal({.input_len = 8, .output_len = 8, .repeat = 1, .cached_len = -1}),
+            "cached_len is -1, but must be from 0 to 7, one less than input_len");
+}
+
+TEST_F(LatencyTest, APromptWhoseBeginningIsCachedIsTimedAfterEachRunIfAskedFor) {
+  const Result<LatencyResult> with =
+      MeasureLatency(*engine_, {.input_len = 40, .output_len = 2, .repeat = 2, .cached_len = 37});
+  ASSERT_TRUE(with.ok()) << with.status().message();
+  EXPECT_GT(with->median.cached_ttft_s, 0.0);
+  EXPECT_EQ(engine_->stats().num_cached_tokens, 2u * 37);
+
+  const Result<LatencyResult> without =
+      MeasureLatency(*engine_, {.input_len = 40, .output_len = 2, .repeat = 1});
+  ASSERT_TRUE(without.ok()) << without.status().message();
+  EXPECT_EQ(without->median.cached_ttft_s, 0.0);
+}
+
+TEST_F(LatencyTest, WithoutAPrefixCacheThereIsNoCachedPromptToTime) {
+  EngineOptions options = engine::TinyOptions();
+  options.cache.enable_prefix_caching = false;
+  const std::unique_ptr<Engine> engine = engine::MakeEngine(options);
+  ASSERT_NE(engine, nullptr);
+  const Result<LatencyResult> result =
+      MeasureLatency(*engine, {.input_len = 40, .output_len = 2, .repeat = 1, .cached_len = 37});
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.status().message(), HasSubstr("0 of 37 tokens were found in the cache"));
 }
 
 TEST_F(LatencyTest, ARunLongerThanTheContextIsRefusedWithAllThreeFigures) {

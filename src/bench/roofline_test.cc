@@ -51,7 +51,7 @@ TEST(KernelRatesTest, NamesThatThisProcessorCannotRunAreRefused) {
   EXPECT_NE(status.message().find("riscv"), std::string::npos);
 }
 
-TEST(KernelRatesTest, EveryFormatIsMeasuredForDecodeAndPrefill) {
+TEST(KernelRatesTest, EveryFormatOfWeightsAndCacheIsMeasuredForDecodeAndPrefill) {
   if (kernels::BestKernels() == nullptr) GTEST_SKIP() << "no kernels for this processor";
   std::string isa;
   std::set<std::tuple<std::string, int64_t>> seen;
@@ -59,13 +59,15 @@ TEST(KernelRatesTest, EveryFormatIsMeasuredForDecodeAndPrefill) {
       MeasureKernelRates({{}, 1, 1e-4, 1 << 20}, &isa, [&](const KernelRate& rate) {
         seen.emplace(rate.format, rate.num_rows);
         EXPECT_GT(rate.share, 0) << rate.format;
-        // Two operations for each weight of at most four bytes, in each row.
+        // Two operations for each weight, or element of K and V, of at most four bytes, in each
+        // row.
         EXPECT_GE(rate.operations_per_s,
                   0.499 * rate.bytes_per_s * static_cast<double>(rate.num_rows));
       });
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(isa, kernels::BestKernels()->name);
-  EXPECT_EQ(seen.size(), 14u * 4);
+  EXPECT_EQ(seen.size(), 14u * 4 + 4u * 2);
+  EXPECT_TRUE(seen.contains({"int8", 16}));
 }
 
 }  // namespace

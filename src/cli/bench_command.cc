@@ -34,6 +34,7 @@ constexpr char kBenchExamples[] = R"(Examples:
 constexpr char kLatencyExamples[] = R"(Examples:
   octavo bench latency --input-len 512 --output-len 128
   octavo bench latency --threads 1 --repeat 5 --json
+  octavo bench latency --input-len 2016 --cached-len 2000 --output-len 16
   octavo bench latency --profile latency.svg
 )";
 
@@ -52,6 +53,8 @@ class LatencyBench {
     AddNumber(app, "--input-len", options_.input_len, "Prompt tokens (default 512)");
     AddNumber(app, "--output-len", options_.output_len, "Output tokens, at least 2 (default 128)");
     AddNumber(app, "--repeat", options_.repeat, "Runs, of which the median is shown (default 3)");
+    AddNumber(app, "--cached-len", options_.cached_len,
+              "After each run another prompt that shares its first N tokens (default 0: none)");
     app.add_flag("--json", json_, "Print one JSON object");
     profile_.AddTo(app);
     engine_flags_.AddTo(app);
@@ -75,10 +78,12 @@ class LatencyBench {
     return WriteStdout(json_ ? ToJson(engine.model_info(), *result)
                              : ToText(engine.model_info(), *result));
   }
-  static boost::json::object RunJson(const bench::LatencyRun& run) {
-    return {{"prefill_tokens_per_s", run.prefill_tokens_per_s},
-            {"ttft_s", run.ttft_s},
-            {"decode_tokens_per_s", run.decode_tokens_per_s}};
+  boost::json::object RunJson(const bench::LatencyRun& run) const {
+    boost::json::object object{{"prefill_tokens_per_s", run.prefill_tokens_per_s},
+                               {"ttft_s", run.ttft_s},
+                               {"decode_tokens_per_s", run.decode_tokens_per_s}};
+    if (options_.cached_len > 0) object["cached_ttft_s"] = run.cached_ttft_s;
+    return object;
   }
   std::string ToJson(const ModelInfo& info, const bench::LatencyResult& result) const {
     boost::json::array runs;
@@ -86,19 +91,26 @@ class LatencyBench {
     boost::json::object object = RunJson(result.median);
     object["input_len"] = options_.input_len;
     object["output_len"] = options_.output_len;
+    object["cached_len"] = options_.cached_len;
     object["threads"] = info.threads;
     object["simd"] = info.simd;
     object["runs"] = std::move(runs);
     return boost::json::serialize(object) + "\n";
   }
   std::string ToText(const ModelInfo& info, const bench::LatencyResult& result) const {
-    return fmt::format(
+    std::string text = fmt::format(
         "{} threads, {}; {} prompt and {} output tokens, median of {}\n"
         "prefill {:9.1f} tokens/s   first token {:.3f} s\n"
         "decode  {:9.1f} tokens/s   {:.2f} ms a token\n",
         info.threads, info.simd, options_.input_len, options_.output_len, result.runs.size(),
         result.median.prefill_tokens_per_s, result.median.ttft_s, result.median.decode_tokens_per_s,
         1e3 / result.median.decode_tokens_per_s);
+    if (options_.cached_len > 0) {
+      text += fmt::format("with {} of the prompt's tokens cached: first token {:.3f} s, 1/{:.1f}\n",
+                          options_.cached_len, result.median.cached_ttft_s,
+                          result.median.ttft_s / result.median.cached_ttft_s);
+    }
+    return text;
   }
 
   bench::LatencyOptions options_;

@@ -24,9 +24,10 @@ Examples:
 )";
 
 constexpr char kKernelsExamples[] =
-    R"(Share: the time that the weights' bytes, or the operations, need at the machine's bounds (see
-octavo bench roofline), whichever is more, through the time taken; above 100 % is noise, or a cache
-that holds the weights. 1 row is decode, 512 are prefill.
+    R"(Share: the time that the bytes of weights (attention: of K and V), or the operations, need at
+the machine's bounds (see octavo bench roofline), whichever is more, through the time taken; above
+100 % is noise, or a cache that holds the weights. 1 row is decode, 512 are prefill; attention's
+outputs x inputs are query heads x context, and 16 of its rows are a tile of a prompt.
 
 Examples:
   octavo bench kernels
@@ -143,15 +144,16 @@ Status KernelsBench::Run() {
 }
 
 void KernelsBench::ShowHeading(const std::string& isa) const {
-  WriteStdout(fmt::format("{}, {} threads\n"
-                          "product   weights   outputs x inputs   rows      GB/s     GOP/s   share "
-                          "of the bound\n",
-                          isa, options_.threads))
+  WriteStdout(
+      fmt::format("{}, {} threads\n"
+                  "product    format    outputs x inputs   rows      GB/s     GOP/s   share "
+                  "of the bound\n",
+                  isa, options_.threads))
       .ok();
 }
 
 void KernelsBench::ShowRow(const bench::KernelRate& rate) const {
-  WriteStdout(fmt::format("{:8}  {:8}  {:>7} x {:<6}   {:4}   {:7.1f}   {:7.0f}   {:4.0f} % {}\n",
+  WriteStdout(fmt::format("{:9}  {:8}  {:>7} x {:<6}   {:4}   {:7.1f}   {:7.0f}   {:4.0f} % {}\n",
                           rate.product, rate.format, rate.num_outputs, rate.num_inputs,
                           rate.num_rows, rate.bytes_per_s * 1e-9, rate.operations_per_s * 1e-9,
                           100 * rate.share, rate.memory_bound ? "memory" : "operations"))

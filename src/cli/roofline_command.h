@@ -1,7 +1,7 @@
 #pragma once
 
 // Purpose:    `octavo bench roofline`, what the machine can do at best, and `octavo bench kernels`,
-//             what the matrix products make of it.
+//             what the matrix products and attention make of it.
 // Ownership:  each holds its options.
 // Threading:  one thread.
 // Invariants: needs no model.

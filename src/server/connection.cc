@@ -187,8 +187,8 @@ class StreamConnection : public Connection,
     is_idle_ = buffer_.size() == 0;
     idle_since_ = Clock::now();
     ReadRequest read = co_await reader.Read(stream_, TcpOf(stream_), buffer_, &is_idle_);
+    if (read.connection_ended) co_return false;  // idle to the end: a newcomer may take its place
     is_idle_ = false;
-    if (read.connection_ended) co_return false;
     const Clock::time_point start = Clock::now();
     TcpOf(stream_).expires_never();
     const std::optional<ApiError> error = std::move(read.error);

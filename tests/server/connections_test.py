@@ -157,6 +157,13 @@ class FewConnections(ConnectionsTest):
             self.check_served("8 of 8 connections idle")
             self.assertEqual(b"", idle[0].recv(1))
 
+    def test_connections_that_have_just_been_closed_make_room_at_once(self):
+        for _ in range(100):
+            with contextlib.ExitStack() as stack:
+                for _ in range(8):
+                    stack.enter_context(self.server.open_socket())
+            self.assertEqual(200, self.server.get("/health").status)
+
     def test_while_all_connections_are_busy_a_newcomer_gets_503(self):
         body = {"prompt": "Once", "max_tokens": 2000, "stream": True, "ignore_eos": True}
         with contextlib.ExitStack() as stack:
