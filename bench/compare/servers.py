@@ -7,8 +7,8 @@
 Prompts of 380 tokens, answers of 64: 1, 4 and 16 users, each sending its next request when it has its
 answer; prompts that share nothing, and prompts whose first 342 tokens (90 %) are the same. Each server
 is started anew in each repetition, warmed up, and given every load with prompts of its own; the next
-repetition takes the servers in the opposite order. `octavo bench serve` is the client of all. Reported:
-medians, and the ratio of ours to the best of the others (of times: how many times shorter). Only
+repetition takes the servers in the opposite order. All take their cache's memory when they start.
+`octavo bench serve` is the client of all. Reported: medians, and the ratio of ours to the best of the others (of times: how many times shorter). Only
 ratios may be quoted. All servers run on the same processors. vLLM's CPU build has no 4-bit weights: its
 are the same ones, expanded to bfloat16. How to build and install the peers is in docs/guides/measuring.md.
 """
@@ -68,7 +68,7 @@ def processors(args):
 
 def peers(args):
     found = [Peer("octavo", [args.octavo, "serve", "-m", args.model, "--threads", args.threads, "--port", "PORT",
-                             "--max-model-len", 2 * CONTEXT, "--disable-log-requests",
+                             "--max-model-len", 2 * CONTEXT, "--disable-log-requests", "--populate-kv-cache",
                              *shlex.split(args.octavo_flags)])]
     if args.llama_server:
         found.append(Peer("llama.cpp", [args.llama_server, "-m", args.model, "-t", args.threads, "--port", "PORT", "-np", 16,

@@ -66,11 +66,13 @@ struct CacheOptions {
   KvCacheDtype dtype = KvCacheDtype::kAuto;
   KvCacheMode mode = KvCacheMode::kPaged;
   // Size of the block pool. Absent: room for 16 sequences of max_model_len tokens, at most 2 GiB
-  // and what the memory limit leaves, at least one such sequence. RAM is taken as blocks are first
-  // used.
+  // and what the memory limit leaves, at least one such sequence.
   std::optional<int64_t> kv_cache_memory_bytes;
   // Room for the K and V of preempted sequences, inside the memory limit; 0 = they are recomputed.
   int64_t swap_space_bytes = 0;
+  // Takes the RAM of both at the start: no request waits for pages. Otherwise it is taken as blocks
+  // are first used.
+  bool populate = false;
   bool enable_prefix_caching = true;  // kPaged only
   EvictionPolicy eviction_policy = EvictionPolicy::kCostAware;
   double max_pinned_share = 0.5;  // of the blocks that pins may hold; [0, 1]
@@ -86,7 +88,8 @@ struct SchedulerOptions {
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
   // Baseline: a batch is filled once and runs to the end of its last request before the next.
   bool static_batching = false;
-  // Audits the cache after every step, and ends the process on a finding: for tests.
+  // Audits the cache after every step, and ends the process on a finding: for tests. Builds without
+  // NDEBUG always do.
   bool check_integrity = false;
 };
 

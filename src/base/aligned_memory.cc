@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -49,6 +50,19 @@ AlignedBuffer AlignedBuffer::Allocate(size_t size_bytes) {
   if (data == nullptr) return {};
   std::memset(data, 0, *backing);
   return {static_cast<std::byte*>(data), size_bytes};
+}
+
+bool AlignedBuffer::Populate() {
+  if (size_bytes_ < kHugePageBytes) return true;  // written when it was allocated
+  if (madvise(data_, *BackingBytes(size_bytes_), MADV_POPULATE_WRITE) == 0) return true;
+  if (errno != EINVAL) return false;
+  // A kernel before 5.14. A write that changes nothing makes a page the buffer's own.
+  constexpr size_t kSmallestPageBytes = 4096;
+  for (size_t at = 0; at < size_bytes_; at += kSmallestPageBytes) {
+    volatile std::byte& touched = data_[at];
+    touched = touched;
+  }
+  return true;
 }
 
 AlignedBuffer::~AlignedBuffer() { Release(); }

@@ -29,6 +29,9 @@ class AlignedBuffer {
   // throws.
   static AlignedBuffer Allocate(size_t size_bytes);
 
+  // Takes RAM for every page now. False if the system has not enough of it.
+  bool Populate();
+
   explicit operator bool() const { return data_ != nullptr; }
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }

@@ -61,6 +61,18 @@ TEST(AlignedBufferTest, MovingHandsTheMemoryOver) {
   EXPECT_EQ(third.size_bytes(), 4096u);
 }
 
+TEST(AlignedBufferTest, APopulatedBufferHasAllItsRamAndItsContent) {
+  AlignedBuffer buffer = AlignedBuffer::Allocate(4 * kHugePageBytes);
+  buffer.data()[5] = std::byte{7};
+  ASSERT_TRUE(buffer.Populate());
+  EXPECT_EQ(ResidentBytes(buffer), 4 * kHugePageBytes);
+  EXPECT_EQ(buffer.data()[5], std::byte{7});
+  EXPECT_EQ(buffer.data()[6], std::byte{0});
+
+  AlignedBuffer small = AlignedBuffer::Allocate(100);
+  EXPECT_TRUE(small.Populate());
+}
+
 TEST(AlignedBufferTest, ALargeBufferTakesRamOnlyWhereItWasWritten) {
   AlignedBuffer buffer = AlignedBuffer::Allocate(64 * kHugePageBytes);
   ASSERT_TRUE(buffer);

@@ -64,7 +64,8 @@ void ServerFlags::AddAccess(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--api-key-file", api_key_file_, "File with one key per line")->type_name("FILE");
   app.add_option("--admin-api-key", access.admin_key,
-                 "Key for /reset_prefix_cache and /server_info; also $OCTAVO_ADMIN_API_KEY")
+                 "Key for /reset_prefix_cache, /check_integrity and /server_info; also "
+                 "$OCTAVO_ADMIN_API_KEY")
       ->type_name("KEY");
   app.add_flag_callback(
       "--no-salt-by-key", [&access] { access.salt_by_key = false; },

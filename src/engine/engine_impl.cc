@@ -191,11 +191,13 @@ Status EngineImpl::Load(const EngineOptions& options, const kernels::KernelTable
     ledger_.SetPlanned(static_cast<MemoryTag>(tag), plan_.memory.planned.bytes[tag]);
   }
 
-  Result<kvstore::KvStore> store = kvstore::KvStore::Create(plan_.layout, ledger_);
+  const auto fill =
+      options.cache.populate ? kvstore::InitialFill::kPopulated : kvstore::InitialFill::kZero;
+  Result<kvstore::KvStore> store = kvstore::KvStore::Create(plan_.layout, ledger_, fill);
   if (!store.ok()) return store.status();
   store_.emplace(*std::move(store));
   if (plan_.swap_layout.num_blocks > 0) {
-    Result<kvstore::KvStore> swap = kvstore::KvStore::Create(plan_.swap_layout, ledger_);
+    Result<kvstore::KvStore> swap = kvstore::KvStore::Create(plan_.swap_layout, ledger_, fill);
     if (!swap.ok()) return swap.status();
     swap_store_.emplace(*std::move(swap));
   }

@@ -38,7 +38,7 @@ KvStore::KvStore(const KvLayout& layout, base::AlignedBuffer arena,
 Result<KvStore> KvStore::Create(const KvLayout& layout, base::MemoryLedger& ledger,
                                 InitialFill fill) {
   base::AlignedBuffer arena = base::AlignedBuffer::Allocate(layout.arena_bytes);
-  if (!arena) {
+  if (!arena || (fill == InitialFill::kPopulated && !arena.Populate())) {
     return Status::ResourceExhausted(
         fmt::format("KV cache: the system refuses {} bytes ({} blocks of {} tokens)",
                     layout.arena_bytes, layout.num_blocks, layout.spec.block_size_tokens));

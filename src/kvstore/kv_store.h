@@ -5,7 +5,7 @@
 // Threading:  the object is immutable after Create; who may write a block's bytes follows from who
 //             holds the block.
 // Invariants: the arena is zero-filled (or poisoned); memory that no block has been written to
-//             takes no RAM.
+//             takes no RAM, unless the arena was populated.
 
 #include <cstdint>
 #include <span>
@@ -21,6 +21,7 @@ namespace octavo::kvstore {
 
 enum class InitialFill {
   kZero,
+  kPopulated,  // zeros, and every page has its RAM
   kNaN,  // every element (INT8: every scale) a NaN: a test that reads a slot nobody wrote will see
          // it. Touches the whole arena.
 };

@@ -182,6 +182,24 @@ Awaitable<void> ResetPrefixCache(Service& service, Exchange& exchange) {
   co_await exchange.Send(Json(json));
 }
 
+// The cache's audit, between two steps.
+Awaitable<void> CheckIntegrity(Service& service, Exchange& exchange) {
+  if (service.engine() == nullptr) {
+    co_await exchange.Send(service.CheckReady()->Response());
+    co_return;
+  }
+  Engine& engine = *service.engine();
+  auto audit = [&engine] { return engine.CheckIntegrity(); };
+  const Status sound = co_await Offload(service.workers(), audit);
+  if (!sound.ok()) {
+    co_await exchange.Send(FromStatus(sound).Response());
+    co_return;
+  }
+  JsonWriter json;
+  json.BeginObject().Member("success", true).EndObject();
+  co_await exchange.Send(Json(json));
+}
+
 using ServiceHandler = Awaitable<void> (*)(Service&, Exchange&);
 
 }  // namespace
@@ -201,6 +219,7 @@ void AddInfoApi(Service& service, Router& router) {
   add(Method::kGet, "/v1/loads", Guard::kKey, Loads);
   add(Method::kGet, "/server_info", Guard::kAdmin, ServerInfo);
   add(Method::kPost, "/reset_prefix_cache", Guard::kAdmin, ResetPrefixCache);
+  add(Method::kPost, "/check_integrity", Guard::kAdmin, CheckIntegrity);
 }
 
 }  // namespace octavo::server

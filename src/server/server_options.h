@@ -18,8 +18,8 @@ struct AccessOptions {
   uint16_t port = 8000;  // 0 = any free one
   // Empty = everybody may call. Requests need `Authorization: Bearer KEY` otherwise.
   std::vector<std::string> api_keys;
-  // For what concerns all clients: /reset_prefix_cache, /server_info. Empty = those are closed, but
-  // to clients of the machine itself if there are no api_keys either.
+  // For what concerns all clients: /reset_prefix_cache, /check_integrity, /server_info. Empty =
+  // those are closed, but to clients of the machine itself if there are no api_keys either.
   std::string admin_key;
   bool salt_by_key = true;                   // each API key has a cache of its own
   std::vector<std::string> allowed_origins;  // CORS; "*" = all; empty = none

@@ -9,7 +9,7 @@ KEY = "sk-correct-horse-battery-staple"
 OTHER = "sk-another-key-for-another-client"
 ADMIN = "admin-of-this-machine"
 OPEN = {"/health", "/ready", "/version", "/metrics"}
-ADMINISTRATION = {"/server_info", "/reset_prefix_cache"}
+ADMINISTRATION = {"/server_info", "/reset_prefix_cache", "/check_integrity"}
 
 
 class AccessByKey(ServerTest):

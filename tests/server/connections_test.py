@@ -56,7 +56,7 @@ class ManyConnections(ConnectionsTest):
 
     def test_heads_that_never_end_hold_nobody_up(self):
         with contextlib.ExitStack() as stack:
-            for _ in range(100):
+            for _ in range(500):
                 connection = stack.enter_context(self.server.open_socket())
                 connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nX: ")
             self.check_served("100 unfinished heads")
@@ -158,7 +158,7 @@ class FewConnections(ConnectionsTest):
             self.assertEqual(b"", idle[0].recv(1))
 
     def test_connections_that_have_just_been_closed_make_room_at_once(self):
-        for _ in range(100):
+        for _ in range(500):
             with contextlib.ExitStack() as stack:
                 for _ in range(8):
                     stack.enter_context(self.server.open_socket())

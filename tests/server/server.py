@@ -201,7 +201,7 @@ class Server:
 
 
 class ServerTest(unittest.TestCase):
-    """Tests that share one server. After each, the server must be idle and serve a known answer."""
+    """Tests that share one server. After each, the server must be idle and sound, and serve a known answer."""
 
     options = ()
 
@@ -220,6 +220,7 @@ class ServerTest(unittest.TestCase):
         blocks = self.server.kv_blocks()
         self.assertEqual(blocks["used"], 0)
         self.assertEqual(sum(blocks.values()), self.num_blocks)
+        self.assertEqual(self.server.post("/check_integrity", "").json(), {"success": True})
         choice, _ = self.server.complete("The capital of France is", max_tokens=1)
         self.assertEqual(choice["text"], " Paris")
 

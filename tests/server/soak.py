@@ -3,7 +3,8 @@
     OCTAVO_PROGRAM=build/release/octavo python3 tests/server/soak.py --seconds 1800 --connections 200
 
 Half of the clients behave; the others leave early, read slowly, or send what no server should have to read. At the end the server must
-hold no block and no request, its memory must have been flat since the warm-up, and a SIGTERM under load must lose no accepted request.
+hold no block and no request, its cache must pass the audit, its memory must have been flat since the warm-up, and a SIGTERM under load must
+lose no request.
 The last line is OK or FAILED; the exit code follows.
 """
 
@@ -11,6 +12,7 @@ import argparse
 import asyncio
 import json
 import random
+import statistics
 import sys
 import time
 
@@ -28,6 +30,7 @@ BAD_BODIES = [
     b'{"prompt": ' + b"[" * 500 + b"]" * 500 + b"}", b'{"prompt": "x", "logit_bias": {"-1": 5}}',
     b'{"prompt": "x", "structured_outputs": {"grammar": "root ::= root"}}', b"\xff\xfe{}",
 ]
+MAX_GROWTH_KIB = 8 << 10
 
 
 class Soak:
@@ -112,7 +115,7 @@ class Soak:
                     await self.slow()
                 else:
                     await self.malformed()
-            except (ConnectionError, OSError) as error:
+            except OSError as error:
                 self.count(f"connection: {type(error).__name__}")
 
     async def run(self, seconds, connections):
@@ -137,10 +140,21 @@ async def sigterm_under_load(server, num_requests):
     """Accepted requests whose answer did not come whole."""
     soak = Soak(server, 1)
     tasks = [asyncio.create_task(soak.whole(stream=i % 2 == 0)) for i in range(num_requests)]
-    await asyncio.sleep(1.0)
+    await asyncio.sleep(1.0)  # the server has taken them all
     server.process.terminate()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    for error in await asyncio.gather(*tasks, return_exceptions=True):
+        if error:
+            soak.problems.append(f"a request under SIGTERM: {error!r}")
+    num_whole = sum(num for what, num in soak.counts.items() if what.endswith(" 200"))
+    if num_whole != num_requests:
+        soak.problems.append(f"{num_whole} of {num_requests} requests under SIGTERM were answered")
     return soak
+
+
+def growth_kib(warm):
+    """Of the memory, from the first third of the samples after the warm-up to the last: medians, which no single request moves."""
+    third = max(1, len(warm) // 3)
+    return statistics.median(warm[-third:]) - statistics.median(warm[:third])
 
 
 def main():
@@ -160,7 +174,14 @@ def main():
         if used:
             problems.append(f"{used} blocks are used after the drain")
         warm = [kib for second, kib in samples if second >= arguments.seconds * 0.3]
-        print(f"memory after the warm-up: {min(warm) / 1024:.1f} to {max(warm) / 1024:.1f} MiB")
+        growth = growth_kib(warm)
+        print(f"memory after the warm-up: {min(warm) / 1024:.1f} to {max(warm) / 1024:.1f} MiB, growth {growth / 1024:.1f} MiB")
+        if growth > MAX_GROWTH_KIB:
+            problems.append(f"the memory grew by {growth / 1024:.1f} MiB after the warm-up, more than {MAX_GROWTH_KIB / 1024:.0f}")
+        audit = server.post("/check_integrity", "")
+        print(f"audit of the cache: {audit.status} {audit.body.decode()}")
+        if audit.status != 200:
+            problems.append("the audit of the cache failed")
         print(json.dumps(soak.counts, sort_keys=True))
         last = asyncio.run(sigterm_under_load(server, 64))
         code = server.process.wait(90)

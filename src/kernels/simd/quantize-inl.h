@@ -119,6 +119,30 @@ HWY_INLINE void CodesOf(const float* x, int count, int8_t* codes, GroupBatch* ba
             batch->scaled_sums);
 }
 
+// What belongs to `count` groups from the one at index `group` on. A scaled sum is NaN where the
+// scale is: the sum is 0.
+HWY_INLINE void StoreGroups(const GroupBatch& batch, int count, int64_t group,
+                            const QuantizedRows& out) {
+  if (count == kGroupBatch) {
+    const D4 d;
+    const hn::Rebind<int16_t, D4> d16;
+    const auto low = hn::Load(d, batch.sums[0]);
+    const auto high = hn::Load(d, batch.sums[1]);
+    int16_t* const half_sums = out.half_sums + 2 * group;
+    hn::StoreU(hn::Load(Df4(), batch.scales), Df4(), out.scales + group);
+    hn::StoreU(hn::Load(Df4(), batch.scaled_sums), Df4(), out.scaled_sums + group);
+    hn::StoreU(hn::DemoteTo(d16, hn::InterleaveLower(d, low, high)), d16, half_sums);
+    hn::StoreU(hn::DemoteTo(d16, hn::InterleaveUpper(d, low, high)), d16, half_sums + kGroupBatch);
+    return;
+  }
+  for (int g = 0; g < count; ++g) {
+    out.scales[group + g] = batch.scales[g];
+    out.scaled_sums[group + g] = batch.scaled_sums[g];
+    out.half_sums[2 * (group + g)] = static_cast<int16_t>(batch.sums[0][g]);
+    out.half_sums[2 * (group + g) + 1] = static_cast<int16_t>(batch.sums[1][g]);
+  }
+}
+
 void QuantizeRow(const float* x, int64_t begin, int64_t end, int64_t row,
                  const QuantizedRows& out) {
   const int64_t first_group = row * (out.num_inputs / quant::kGroupInputs);
@@ -135,14 +159,7 @@ void QuantizeRow(const float* x, int64_t begin, int64_t end, int64_t row,
         largest, [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); }, batch.largest);
     ScalesOf(&batch);
     CodesOf(x + at, count, out.codes + row * out.num_inputs + at, &batch);
-    for (int g = 0; g < count; ++g) {
-      const int64_t group = first_group + at / quant::kGroupInputs + g;
-      out.scales[group] = batch.scales[g];
-      // A NaN where the scale is one: the sum is 0.
-      out.scaled_sums[group] = batch.scaled_sums[g];
-      out.half_sums[2 * group] = static_cast<int16_t>(batch.sums[0][g]);
-      out.half_sums[2 * group + 1] = static_cast<int16_t>(batch.sums[1][g]);
-    }
+    StoreGroups(batch, count, first_group + at / quant::kGroupInputs, out);
   }
 }
 
