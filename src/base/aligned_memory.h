@@ -6,7 +6,7 @@
 // Threading:  the object is one thread's; the bytes are whoever's the owner says.
 // Invariants: data() is a multiple of kBufferAlignment, and of kHugePageBytes when size_bytes() >=
 //             kHugePageBytes; such a buffer is its own mapping, asks for huge pages, and a page
-//             takes RAM only once it has been written.
+//             takes RAM only once it has been written, unless the buffer was populated.
 
 #include <cstddef>
 #include <span>
