@@ -8,9 +8,10 @@ Prompts of 380 tokens, answers of 64: 1, 4 and 16 users, each sending its next r
 answer; prompts that share nothing, and prompts whose first 342 tokens (90 %) are the same. Each server
 is started anew in each repetition, warmed up, and given every load with prompts of its own; the next
 repetition takes the servers in the opposite order. All take their cache's memory when they start.
-`octavo bench serve` is the client of all. Reported: medians, and the ratio of ours to the best of the others (of times: how many times shorter). Only
-ratios may be quoted. All servers run on the same processors. vLLM's CPU build has no 4-bit weights: its
-are the same ones, expanded to bfloat16. How to build and install the peers is in docs/guides/measuring.md.
+`octavo bench serve` is the client of all. Reported: medians, and the ratio of ours to the best of the
+others (of times: how many times shorter). Only ratios may be quoted. All servers run on the same
+processors. vLLM's CPU build has no 4-bit weights: its are the same ones, expanded to bfloat16. How to
+build and install the peers is in docs/guides/measuring.md.
 """
 
 import argparse

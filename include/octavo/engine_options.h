@@ -88,8 +88,7 @@ struct SchedulerOptions {
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
   // Baseline: a batch is filled once and runs to the end of its last request before the next.
   bool static_batching = false;
-  // Audits the cache after every step, and ends the process on a finding: for tests. Builds without
-  // NDEBUG always do.
+  // Audits the cache after every step, and ends the process on a finding: for tests.
   bool check_integrity = false;
 };
 

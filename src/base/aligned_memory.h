@@ -29,7 +29,8 @@ class AlignedBuffer {
   // throws.
   static AlignedBuffer Allocate(size_t size_bytes);
 
-  // Takes RAM for every page now. False if the system has not enough of it.
+  // Takes RAM for every page now. False if the system says that it has not enough; one that has
+  // promised too much may end the process instead.
   bool Populate();
 
   explicit operator bool() const { return data_ != nullptr; }

@@ -74,6 +74,11 @@ class Passes {
     }
   }
 
+  // Whether there was memory for all threads.
+  bool ok() const {
+    return std::ranges::all_of(memory_, [](const auto& memory) { return bool{memory}; });
+  }
+
   // This thread's part of the last `num_rows` rows of the context, in its next layer.
   void Attend(int thread, int num_threads, int64_t num_rows) {
     size_t& next = next_layer_[static_cast<size_t>(thread) * 16];
@@ -125,6 +130,7 @@ Status MeasureAttentionRates(const kernels::AttentionKernels& kernels, base::Thr
   Result<kvstore::KvStore> store = kvstore::KvStore::Create(*layout, ledger);
   if (!store.ok()) return store.status();
   Passes passes(kernels, std::move(*store), pool.num_threads());
+  if (!passes.ok()) return Status::ResourceExhausted("no memory for the scratch of attention");
   for (const int64_t num_rows : {int64_t{1}, kernels::kMaxAttentionRows}) {
     const double best = BestSeconds(
         pool, seconds, [&](int thread) { passes.Attend(thread, pool.num_threads(), num_rows); });

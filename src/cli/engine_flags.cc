@@ -130,8 +130,8 @@ void EngineFlags::AddWhatOptions(CLI::App& app) {
       app, "--kv-cache-memory-bytes", options_.cache.kv_cache_memory_bytes,
       "Size of the block pool (default: 16 sequences of --max-model-len tokens, at most 2 GiB)");
   app.add_flag("--populate-kv-cache", options_.cache.populate,
-               "Take the pool's memory at the start, so that no request waits for pages (default: "
-               "as blocks are first used)");
+               "Take the memory of pool and swap space at the start, so that no request waits for "
+               "pages (default: as blocks are first used)");
   AddNumber(app, "--gpu-memory-utilization", options_.cache.gpu_memory_utilization,
             "Share of the smaller of RAM and cgroup limit to use at most (default 0.92)");
   AddNumber(

@@ -27,7 +27,7 @@ constexpr char kKernelsExamples[] =
     R"(Share: the time that the bytes of weights (attention: of K and V), or the operations, need at
 the machine's bounds (see octavo bench roofline), whichever is more, through the time taken; above
 100 % is noise, or a cache that holds the weights. 1 row is decode, 512 are prefill; attention's
-outputs x inputs are query heads x context, and 16 of its rows are a tile of a prompt.
+outputs x inputs are query heads x context, and 16 rows of a prompt are attended together.
 
 Examples:
   octavo bench kernels

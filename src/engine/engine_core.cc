@@ -13,12 +13,6 @@ namespace {
 
 constexpr size_t kReservedSequences = 512;
 
-#ifdef NDEBUG
-constexpr bool kAuditsEveryStep = false;
-#else
-constexpr bool kAuditsEveryStep = true;
-#endif
-
 Status StatusOf(const Refusal& refusal, const RequestDemand& demand) {
   if (refusal.reason == Refusal::Reason::kSequences) {
     return Status::InvalidArgument(
@@ -233,7 +227,7 @@ void EngineCore::Step() {
   const auto num_rows = static_cast<uint32_t>(batch_tokens_.size());
   const auto bucket = std::ranges::lower_bound(kStepRowBounds, num_rows) - kStepRowBounds.begin();
   ++stats_.num_steps_by_rows[static_cast<size_t>(bucket)];
-  if (kAuditsEveryStep || options_.check_integrity) {
+  if (options_.check_integrity) {
     const kvcache::IntegrityReport report = CheckIntegrity();
     OCTAVO_CHECK(report.ok(), report.ToString());
   }

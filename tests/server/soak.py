@@ -58,13 +58,15 @@ class Soak:
     async def open(self):
         return await asyncio.open_connection("127.0.0.1", self.server.port)
 
-    async def whole(self, stream):
+    async def whole(self, stream, **fields):
         reader, writer = await self.open()
-        writer.write(self.head(self.body(stream=stream)))
+        writer.write(self.head(self.body(stream=stream, **fields)))
         data = await reader.read()
         writer.close()
         status = data[9:12]
         self.count(f"{'stream' if stream else 'whole'} {status.decode()}")
+        if status not in (b"200", b"429", b"503"):  # 429: too many requests, 503: too many connections
+            self.problems.append(f"a good request got {data[:100]!r}")
         if status == b"200" and (b"[DONE]" if stream else b'"usage"') not in data:
             self.problems.append(f"an accepted request was cut: {data[-200:]!r}")
 
@@ -103,13 +105,20 @@ class Soak:
         writer.close()
         self.count("malformed")
 
+    async def try_whole(self):
+        try:
+            await self.whole(stream=self.random.random() < 0.5)
+        except OSError as error:
+            self.problems.append(f"a good request: {error!r}")
+
     async def client(self):
         while not self.stopping:
             draw = self.random.random()
+            if draw < 0.5:
+                await self.try_whole()
+                continue
             try:
-                if draw < 0.5:
-                    await self.whole(stream=self.random.random() < 0.5)
-                elif draw < 0.75:
+                if draw < 0.75:
                     await self.leaving()
                 elif draw < 0.85:
                     await self.slow()
@@ -137,10 +146,12 @@ def rss_kib(pid):
 
 
 async def sigterm_under_load(server, num_requests):
-    """Accepted requests whose answer did not come whole."""
+    """Requests that the server holds when it is told to end: all of them are answered, or are among the problems."""
     soak = Soak(server, 1)
-    tasks = [asyncio.create_task(soak.whole(stream=i % 2 == 0)) for i in range(num_requests)]
-    await asyncio.sleep(1.0)  # the server has taken them all
+    tasks = [asyncio.create_task(soak.whole(stream=i % 2 == 0, max_tokens=60)) for i in range(num_requests)]
+    while not any(task.done() for task in tasks):
+        if (await asyncio.to_thread(server.get, "/server_info")).json()["num_generations"] == num_requests:
+            break
     server.process.terminate()
     for error in await asyncio.gather(*tasks, return_exceptions=True):
         if error:
@@ -164,13 +175,14 @@ def main():
     parser.add_argument("--seed", type=int, default=int(time.time()))
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}")
-    # A small pool: its memory is taken as blocks are first used, which would hide a leak.
-    with Server("--disable-log-requests", "--write-timeout", "10", "--kv-cache-memory-bytes", 64 << 20) as server:
+    # A pool that is filled as blocks are first used would look like a leak.
+    with Server("--disable-log-requests", "--write-timeout", "10", "--kv-cache-memory-bytes", 64 << 20,
+                "--populate-kv-cache") as server:
         soak = Soak(server, arguments.seed)
         samples = asyncio.run(soak.run(arguments.seconds, arguments.connections))
         problems = list(soak.problems)
-        metrics = server.wait_until(lambda: (m := server.metrics())["vllm:num_requests_running"] == 0 and m, 60)
-        used = metrics['octavo:kv_blocks{state="used"}']
+        server.wait_until(lambda: server.metrics()["vllm:num_requests_running"] + server.metrics()["vllm:num_requests_waiting"] == 0, 60)
+        used = server.kv_blocks()["used"]
         if used:
             problems.append(f"{used} blocks are used after the drain")
         warm = [kib for second, kib in samples if second >= arguments.seconds * 0.3]

@@ -119,8 +119,8 @@ HWY_INLINE void CodesOf(const float* x, int count, int8_t* codes, GroupBatch* ba
             batch->scaled_sums);
 }
 
-// What belongs to `count` groups from the one at index `group` on. A scaled sum is NaN where the
-// scale is: the sum is 0.
+// Stores what belongs to `count` groups from the one at index `group` on. Where the scale is NaN
+// the sum of the codes is 0, and 0 * NaN a NaN.
 HWY_INLINE void StoreGroups(const GroupBatch& batch, int count, int64_t group,
                             const QuantizedRows& out) {
   if (count == kGroupBatch) {
