@@ -85,15 +85,13 @@ Completion::Step Completion::Advance(std::span<float> logits, int64_t position, 
   const std::optional<TokenId> token =
       sampler_.Sample(logits, position, reports_logprobs_ ? &logprobs : nullptr, NextMask());
   if (profiler_ != nullptr) profiler_->Mark(0, ProfileZone::kSample);
-  if (!token) {
+  // Now and then the grammar library's mask allows a token that its matcher then refuses.
+  const bool is_accepted = token.has_value() && (!structure_ || structure_->matcher.Accept(*token));
+  if (!is_accepted) {
     const bool is_whole = structure_ && is_finite && structure_->matcher.IsCompleted();
     const FinishReason reason = is_whole ? FinishReason::kStop : FinishReason::kError;
     End(reason, sink);
     return {std::nullopt, reason};
-  }
-  if (structure_) {
-    const bool accepted = structure_->matcher.Accept(*token);
-    OCTAVO_CHECK(accepted, "a token that the mask allows is accepted");
   }
   const FinishReason expected = stop_checker_.FinishReasonOf(*token);
   std::string piece;
