@@ -1,6 +1,6 @@
 // Fuzzes structured outputs: what the guard accepts compiles or is refused with a message, and no
-// text makes anything crash, hang or print. (A mask may allow a token that the matcher then refuses:
-// the library's masks are too wide after some repetitions. The engine ends such an output.)
+// text makes anything crash, hang or print. (After some repetitions the library's masks are too
+// wide: the matcher then refuses what they allow, and the engine ends such an output.)
 //
 // Input: one byte that chooses the kind (0 a schema, 1 a regex, 2 a grammar, 3 choices split at
 // line feeds), one byte that chooses the tokens, the text.
