@@ -2,7 +2,9 @@
 
 import threading
 
+from raw import read_to_end
 from server import Server, ServerTest, ids, main
+from soak import BAD_BODIES, MALFORMED, Soak
 
 PROMPTS = ("The capital of France is", "Once upon a time, there was a little", "def fibonacci(n):", "1, 2, 3, 4, 5,",
            ids(70, first=9000))
@@ -30,6 +32,17 @@ def at_once(calls):
     for thread in threads:
         thread.join()
     return results
+
+
+def stream(server, prompt):
+    """Text, token ids and log-probabilities of a seeded answer that is streamed: how they are cut into events is a matter of time."""
+    body = {"prompt": prompt, "max_tokens": MAX_TOKENS, "temperature": 0.8, "seed": 7, "logprobs": 2, "ignore_eos": True,
+            "return_token_ids": True}
+    choices = [event["choices"][0] for event in server.events("/v1/completions", body, timeout=300) if event["choices"]]
+    return ("".join(choice["text"] for choice in choices),
+            [token for choice in choices for token in choice.get("token_ids") or []],
+            [value for choice in choices for value in (choice.get("logprobs") or {}).get("token_logprobs") or []],
+            choices[-1]["finish_reason"])
 
 
 class BatchInvariance(ServerTest):
@@ -74,6 +87,25 @@ class BatchInvariance(ServerTest):
                 thread.join()
         self.assertLess(len(left), 45 - len(crowd))
         self.assertEqual(self.alone, together)
+
+    def test_streams_carry_the_same_beside_bad_input_of_every_kind(self):
+        quiet = [stream(self.server, prompt) for prompt in PROMPTS]
+        results = []
+        healthy = threading.Thread(
+            target=lambda: results.extend(at_once([lambda prompt=prompt: stream(self.server, prompt) for prompt in PROMPTS])))
+        healthy.start()
+        while True:
+            is_last = not healthy.is_alive()
+            for data in (*MALFORMED, *map(Soak.head, BAD_BODIES)):
+                with self.server.open_socket() as connection:
+                    connection.sendall(data)
+                    answer = read_to_end(connection)
+                self.assertEqual(b"HTTP/1.1 4", answer[:10], data[:60])
+            if is_last:
+                break
+        healthy.join()
+        self.assertEqual(quiet, results)
+        self.assertTrue(all(len(logprobs) == len(tokens) == MAX_TOKENS for _, tokens, logprobs, _ in quiet))
 
     def test_the_answers_are_the_same_in_batches_of_any_size(self):
         for size in (2, 3, 4, 7, 8, 16):
