@@ -85,7 +85,7 @@ Completion::Step Completion::Advance(std::span<float> logits, int64_t position, 
   const std::optional<TokenId> token =
       sampler_.Sample(logits, position, reports_logprobs_ ? &logprobs : nullptr, NextMask());
   if (profiler_ != nullptr) profiler_->Mark(0, ProfileZone::kSample);
-  // Now and then the grammar library's mask allows a token that its matcher then refuses.
+  // Should a mask of the grammar library ever allow what its matcher refuses, the output ends.
   const bool is_accepted = token.has_value() && (!structure_ || structure_->matcher.Accept(*token));
   if (!is_accepted) {
     const bool is_whole = structure_ && is_finite && structure_->matcher.IsCompleted();

@@ -184,23 +184,18 @@ TEST(StructuredOutputsTest, EveryCompletionFollowsTheGrammarByItself) {
             result->outputs[0].token_ids);
 }
 
-// The library's masks are too wide after some repetitions: here they allow bytes that begin no
-// character of the class.
-TEST(StructuredOutputsTest, ATokenThatTheMaskAllowsAndTheMatcherRefusesEndsItsOutputAlone) {
+TEST(StructuredOutputsTest, AClassAfterARepeatHoldsWhateverTheTokensSpan) {
   const std::unique_ptr<Engine> engine = MakeEngine(TinyOptions());
   SamplingParams params = WithRegex(Sampled(12), "t{2}[^a-t]V");
   params.temperature = 2.0f;
   params.n = 64;
   const Result<RequestOutput> result = engine->Generate(RandomPrompt(18), params);
   ASSERT_TRUE(result.ok()) << result.status().message();
-  int num_errors = 0;
   for (const CompletionOutput& output : result->outputs) {
-    num_errors += output.finish_reason == FinishReason::kError;
-    if (output.finish_reason != FinishReason::kStop) continue;
+    EXPECT_EQ(output.finish_reason, FinishReason::kStop);
     EXPECT_EQ(output.text.substr(0, 2), "tt");
     EXPECT_EQ(output.text.back(), 'V');
   }
-  EXPECT_GT(num_errors, 0) << "if the library was mended, this needs another regex";
   ExpectSound(*engine);
 }
 

@@ -99,6 +99,32 @@ TEST_F(GrammarCompilerTest, WhatARegexAllowsTheStandardLibraryMatches) {
   }
 }
 
+// Tokens that end a repeat and begin what follows it ("th" after "t") are where the library erred.
+TEST_F(GrammarCompilerTest, EveryTokenThatAMaskAllowsIsAcceptedAfterARepeatToo) {
+  for (const char* pattern :
+       {"t{2}[^a-t]V", "t+[^a-t]V", "(tu|t){1,3}[^h]x", "t{2}[^a-t]*V", "t{2}.V", "[at]{3}[^a-t]V",
+        "t{2}[^h\xCE\xB1\xE4\xB8\x80]V", "t{2}[^h\xCE\xB1\xE4\xB8\x80]*V"}) {
+    const Grammar grammar = MustCompileRegex(pattern);
+    for (const std::string prefix : {"", "t", "tt", "ttu", "tt\xF0"}) {
+      const auto matcher_after = [&](GrammarMatcher* matcher) {
+        return std::ranges::all_of(prefix, [&](char c) {
+          return matcher->Accept(text::testing::kToyFirstByte + static_cast<unsigned char>(c));
+        });
+      };
+      GrammarMatcher matcher(grammar);
+      if (!matcher_after(&matcher) || matcher.IsTerminated()) continue;
+      TokenBitmask mask(tokenizer_->vocab_size());
+      ASSERT_TRUE(matcher.FillMask(&mask));
+      for (TokenId id = 0; id < tokenizer_->vocab_size(); ++id) {
+        GrammarMatcher other(grammar);
+        EXPECT_TRUE(matcher_after(&other));
+        EXPECT_EQ(other.Accept(id), mask.allows(id))
+            << pattern << " after " << prefix << ": " << tokenizer_->TokenBytes(id);
+      }
+    }
+  }
+}
+
 TEST_F(GrammarCompilerTest, ARegexMatchesTheWholeText) {
   const Grammar grammar = MustCompileRegex("^ab?c$|x.");
   EXPECT_TRUE(Matches(grammar, "abc"));

@@ -44,6 +44,53 @@ std::string RepeatSuffix(const GrammarNode& node) {
   return fmt::format("{{{},{}}}", node.min, node.max);
 }
 
+// A class as the library takes it. After a repeat it reads a class wrongly of which several ranges
+// end beyond U+00FF (its masks allow what its matcher refuses): each of these stands in a class of
+// its own, and two that only surrogates part, which no UTF-8 text has, are one.
+std::vector<CharacterRanges> LibraryClasses(const CharacterRanges& ranges) {
+  constexpr uint32_t kLastNarrow = 0xFF;
+  std::vector<CharacterRanges> classes(1);
+  bool has_wide = false;
+  for (const auto& [first, last] : ranges) {
+    if (first == 0xE000 && !classes.back().empty() && classes.back().back().second == 0xD7FF) {
+      classes.back().back().second = last;
+      continue;
+    }
+    const bool is_wide = last > kLastNarrow;
+    if (is_wide && has_wide) classes.emplace_back();
+    has_wide |= is_wide;
+    classes.back().emplace_back(first, last);
+  }
+  return classes;
+}
+
+// How EBNF and regular expressions spell a choice of classes.
+struct ClassSyntax {
+  std::string_view open;
+  std::string_view separator;
+  std::string_view close;
+  std::string (*spell)(uint32_t character);
+};
+
+constexpr ClassSyntax kEbnfClasses = {"(", " | ", ")",
+                                      [](uint32_t c) { return fmt::format("\\U{:08x}", c); }};
+constexpr ClassSyntax kPatternClasses = {"(?:", "|", ")",
+                                         [](uint32_t c) { return fmt::format("\\u{{{:x}}}", c); }};
+
+void AppendClass(const CharacterRanges& ranges, const ClassSyntax& syntax, std::string* out) {
+  const std::vector<CharacterRanges> classes = LibraryClasses(ranges);
+  if (classes.size() > 1) *out += syntax.open;
+  for (size_t i = 0; i < classes.size(); ++i) {
+    if (i > 0) *out += syntax.separator;
+    *out += '[';
+    for (const auto& [first, last] : classes[i]) {
+      *out += syntax.spell(first) + "-" + syntax.spell(last);
+    }
+    *out += ']';
+  }
+  if (classes.size() > 1) *out += syntax.close;
+}
+
 // What is left of a class in a JSON string, which holds some characters only as escapes.
 Status AppendPatternClass(const CharacterRanges& ranges, std::string* out) {
   CharacterRanges escaped = Complement(ranges);
@@ -55,11 +102,7 @@ Status AppendPatternClass(const CharacterRanges& ranges, std::string* out) {
         "for",
         ranges.front().first));
   }
-  out->push_back('[');
-  for (const auto& [first, last] : unescaped) {
-    *out += fmt::format("\\u{{{:x}}}-\\u{{{:x}}}", first, last);
-  }
-  out->push_back(']');
+  AppendClass(unescaped, kPatternClasses, out);
   return Status::Ok();
 }
 
@@ -399,12 +442,7 @@ void GrammarTree::PrintNode(NodeIndex index, const std::vector<std::string>& nam
       *out += names[Index(node.rule)];
       return;
     case Kind::kClass:
-      *out += '[';
-      for (const auto& [first, last] : node.ranges) {
-        *out += fmt::format("\\U{:08x}-\\U{:08x}", first, last);
-      }
-      *out += ']';
-      return;
+      return AppendClass(node.ranges, kEbnfClasses, out);
     case Kind::kRepeat:
       if (!IsRepeatedClass(node)) *out += '(';
       PrintNode(node.children.front(), names, out);
