@@ -125,6 +125,14 @@ TEST_F(GrammarCompilerTest, EveryTokenThatAMaskAllowsIsAcceptedAfterARepeatToo) 
   }
 }
 
+TEST_F(GrammarCompilerTest, SurrogatesAreInNoClass) {
+  for (const char* pattern : {"[^a]", "t{2}[^a-t]V", "[^a]*", "."}) {
+    const Grammar grammar = MustCompileRegex(pattern);
+    EXPECT_FALSE(Matches(grammar, "\xED\xA0\x80")) << pattern;
+    EXPECT_FALSE(Matches(grammar, "tt\xED\xA0\x80V")) << pattern;
+  }
+}
+
 TEST_F(GrammarCompilerTest, ARegexMatchesTheWholeText) {
   const Grammar grammar = MustCompileRegex("^ab?c$|x.");
   EXPECT_TRUE(Matches(grammar, "abc"));

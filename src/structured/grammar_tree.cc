@@ -46,16 +46,12 @@ std::string RepeatSuffix(const GrammarNode& node) {
 
 // A class as the library takes it. After a repeat it reads a class wrongly of which several ranges
 // end beyond U+00FF (its masks allow what its matcher refuses): each of these stands in a class of
-// its own, and two that only surrogates part, which no UTF-8 text has, are one.
+// its own.
 std::vector<CharacterRanges> LibraryClasses(const CharacterRanges& ranges) {
   constexpr uint32_t kLastNarrow = 0xFF;
   std::vector<CharacterRanges> classes(1);
   bool has_wide = false;
   for (const auto& [first, last] : ranges) {
-    if (first == 0xE000 && !classes.back().empty() && classes.back().back().second == 0xD7FF) {
-      classes.back().back().second = last;
-      continue;
-    }
     const bool is_wide = last > kLastNarrow;
     if (is_wide && has_wide) classes.emplace_back();
     has_wide |= is_wide;
