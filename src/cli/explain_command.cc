@@ -2,14 +2,19 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "base/environment.h"
+#include "bench/serving_client.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
 #include "cli/explanation.h"
 #include "cli/interrupt.h"
+#include "cli/option_values.h"
 #include "cli/prompt_flags.h"
+#include "cli/server_call.h"
 #include "cli/statistics.h"
 #include "cli/streams.h"
 #include "engine/completion.h"
@@ -19,8 +24,9 @@ namespace octavo::cli {
 namespace {
 
 constexpr char kExplainExamples[] =
-    R"(Loads the model, serves the prompts given with --warm one after the other, and then says for
-each block of the prompt what the KV cache holds of it:
+    R"(Says for each block of the prompt what a KV cache holds of it: that of the running server at
+--base-url, as a request with this prompt would find it now; or that of a model loaded here,
+which first serves the prompts given with --warm one after the other.
 
   hit                               all that the prompt has of the block is cached
   partial                           its first tokens are, and can be copied
@@ -33,22 +39,78 @@ Examples:
   octavo explain --warm "Once upon a time there was a fox." -p "Once upon a time there was a hare."
   octavo explain --chat --warm "Say hello." -p "Say goodbye." --block-size 8
   octavo explain --warm "One prompt" --warm "Another one" --prompt-file prompt.txt --json
+  octavo explain --base-url http://127.0.0.1:8000 --chat -p "Say hello."
 )";
 
 class ExplainCommand : public Command {
  public:
   explicit ExplainCommand(CLI::App& app) {
     prompt_.AddTo(app);
+    app.add_flag("--json", json_, "Print one JSON object");
+    app.option_defaults()->group("Running server");
+    base_url_option_ =
+        app.add_option("--base-url", base_url_, "Ask this server; OCTAVO_API_KEY is its key")
+            ->type_name("URL");
+    cache_salt_option_ =
+        app.add_option("--cache-salt", cache_salt_, "The salt of the requests that are meant")
+            ->type_name("TEXT");
+    target_.timeout_s = 60.0;
+    AddNumber(app, "--timeout", target_.timeout_s, "Seconds to wait for its answer (default 60)");
+    app.option_defaults()->group("Options");
+    const size_t num_options = app.get_options().size();
     app.add_option("--warm", warm_, "A prompt to serve first; repeatable")
         ->type_name("TEXT")
         ->allow_extra_args(false);
-    app.add_flag("--json", json_, "Print one JSON object");
     engine_flags_.AddTo(app);
+    const std::vector<CLI::Option*> options = app.get_options();
+    local_options_.assign(options.begin() + static_cast<std::ptrdiff_t>(num_options),
+                          options.end());
     app.footer(kExplainExamples);
   }
 
   Status Run() override {
     if (Status status = prompt_.Read(); !status.ok()) return status;
+    if (base_url_option_->count() > 0) return ExplainAtServer();
+    if (cache_salt_option_->count() > 0) {
+      return Status::InvalidArgument(
+          "--cache-salt is for a server's requests: name the server with --base-url");
+    }
+    return ExplainHere();
+  }
+
+ private:
+  Status ExplainAtServer() {
+    for (const CLI::Option* option : local_options_) {
+      if (option->count() == 0) continue;
+      return Status::InvalidArgument(
+          fmt::format("{} is for a model that is loaded here, but --base-url names a server",
+                      option->get_name()));
+    }
+    const Result<bench::ServingTarget> parsed = bench::ParseBaseUrl(base_url_);
+    if (!parsed.ok()) return parsed.status();
+    if (!(target_.timeout_s > 0.0 && target_.timeout_s <= 1e6)) {
+      return Status::InvalidArgument(fmt::format(
+          "--timeout is {}, but must be above 0 and at most 1000000 seconds", target_.timeout_s));
+    }
+    target_.host = parsed->host;
+    target_.port = parsed->port;
+    target_.path = prompt_.is_chat() ? "/v1/chat/completions/explain" : "/v1/completions/explain";
+    target_.api_key = base::ReadEnvironment("OCTAVO_API_KEY").value_or("");
+    boost::json::object body = prompt_.RequestBody();
+    if (!cache_salt_.empty()) body["cache_salt"] = cache_salt_;
+    Result<boost::json::object> answer = PostJson(target_, body);
+    if (!answer.ok()) return answer.status();
+    const Result<ServerExplanation> read = ReadServerExplanation(*answer);
+    if (!read.ok()) return read.status();
+    if (json_) {
+      answer->erase("token_strs");
+      return WriteStdout(boost::json::serialize(*answer) + "\n");
+    }
+    return WriteStdout(ExplanationTable(
+        read->prompt, [&](size_t position) { return read->token_strs[position]; }));
+  }
+
+  Status ExplainHere() {
     for (const std::string& text : warm_) {
       if (Status status = CheckPrompt("--warm", text); !status.ok()) return status;
     }
@@ -71,7 +133,6 @@ class ExplainCommand : public Command {
                              : ExplanationTable(**engine, explanation));
   }
 
- private:
   // What the engine would say to a request with this prompt.
   static Status CheckTokens(const Engine& engine, const std::vector<TokenId>& tokens) {
     engine::CompletionContext context;
@@ -103,7 +164,13 @@ class ExplainCommand : public Command {
 
   PromptFlags prompt_;
   EngineFlags engine_flags_;
+  std::vector<CLI::Option*> local_options_;  // those that only a model loaded here understands
   std::vector<std::string> warm_;
+  CLI::Option* base_url_option_ = nullptr;
+  CLI::Option* cache_salt_option_ = nullptr;
+  std::string base_url_;
+  std::string cache_salt_;
+  bench::ServingTarget target_;
   bool json_ = false;
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <boost/json/array.hpp>
+
 #include "cli/option_values.h"
 #include "cli/streams.h"
 #include "text/utf8.h"
@@ -67,6 +69,13 @@ Result<std::vector<TokenId>> PromptFlags::TokensOf(const Engine& engine,
                                                    const std::string& text) const {
   if (chat_) return engine.ApplyChatTemplate(std::vector<ChatMessage>{{"user", text}});
   return engine.Tokenize(text);
+}
+
+boost::json::object PromptFlags::RequestBody() const {
+  if (token_ids_) return {{"prompt", boost::json::array(token_ids_->begin(), token_ids_->end())}};
+  if (!chat_) return {{"prompt", *text_}};
+  const boost::json::object message{{"role", "user"}, {"content", *text_}};
+  return {{"messages", boost::json::array{message}}};
 }
 
 }  // namespace octavo::cli

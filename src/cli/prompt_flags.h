@@ -6,6 +6,7 @@
 // Invariants: text given out is not empty and well-formed UTF-8; it is never changed on the way.
 
 #include <CLI/CLI.hpp>
+#include <boost/json/object.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,9 @@ class PromptFlags {
 
   // The prompt as tokens. REQUIRES: Read() returned OK.
   Result<std::vector<TokenId>> Tokens(const Engine& engine) const;
+  // What a request to a server carries: `prompt` with the text or the ids, or with --chat
+  // `messages`. REQUIRES: Read() returned OK.
+  boost::json::object RequestBody() const;
   // Another text, treated as this prompt's: in the chat template with --chat.
   Result<std::vector<TokenId>> TokensOf(const Engine& engine, const std::string& text) const;
 

@@ -1,5 +1,6 @@
-// A steady decode step allocates nothing, from its plan to its last token id. This file counts what
-// the whole test program allocates.
+// A steady decode step allocates nothing, from its plan to its last token id: neither the core on a
+// simulated model, nor a model on its compute threads. This file counts what the whole test program
+// allocates.
 
 #include <gtest/gtest.h>
 
@@ -7,9 +8,12 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <vector>
 
+#include "engine/model_executor.h"
 #include "engine/simulation/simulated_engine.h"
 #include "engine/simulation/test_requests.h"
+#include "model/test_model_file.h"
 
 namespace {
 std::atomic<int64_t> num_allocations{0};
@@ -28,9 +32,22 @@ void* Allocate(size_t size) {
 [[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept {
   return Allocate(size);
 }
+[[gnu::noinline]] void* operator new(size_t size, std::align_val_t alignment) {
+  num_allocations.fetch_add(1, std::memory_order_relaxed);
+  const auto boundary = static_cast<size_t>(alignment);
+  void* const memory = std::aligned_alloc(boundary, (size + boundary - 1) / boundary * boundary);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, size_t, std::align_val_t) noexcept {
   std::free(memory);
 }
 
@@ -74,6 +91,71 @@ TEST(EngineCoreAllocationTest, ASteadyDecodeStepAllocatesNothing) {
 
     EXPECT_EQ(num_allocations - before, 0);
     EXPECT_EQ(sink->num_tokens() - num_tokens, 150u * kNumSequences);
+  }
+}
+
+// An engine of the model of model/test_model_file.h, with a real store.
+class TestModelEngine {
+ public:
+  TestModelEngine(const model::LoadedFile& file, const model::TestModelOptions& options)
+      : model_(file, options),
+        logits_(static_cast<size_t>(options.max_rows * file.config.vocab_size)),
+        executor_(model_.model(), model_.store(), nullptr, logits_),
+        core_(CoreOf(file, options), ContextOf(file), executor_) {}
+
+  EngineCore& core() { return core_; }
+
+ private:
+  static CoreOptions CoreOf(const model::LoadedFile& file, const model::TestModelOptions& options) {
+    CoreOptions core = SimulatedCore(static_cast<uint32_t>(options.num_blocks), options.block_size);
+    core.max_model_len = file.config.context_length;
+    core.limits.max_num_batched_tokens = options.max_rows;
+    return core;
+  }
+  CompletionContext ContextOf(const model::LoadedFile& file) {
+    CompletionContext context;
+    context.eos_token_ids = kSimulatedEos;
+    context.vocab_size = file.config.vocab_size;
+    context.max_model_len = file.config.context_length;
+    context.row_ops = &model_.model().kernels().rows;
+    return context;
+  }
+
+  model::TestModel model_;
+  std::vector<float> logits_;
+  ModelExecutor executor_;
+  EngineCore core_;
+};
+
+TEST(EngineCoreAllocationTest, NeitherDoesTheModelsPartOfTheStepOnAnyNumberOfThreads) {
+  constexpr uint32_t kNumSequences = 8;
+  const model::LoadedFile file(model::TestModelFile{});
+  for (const kernels::KvDtype kv_dtype : {kernels::KvDtype::kFloat16, kernels::KvDtype::kInt8}) {
+    for (const int num_threads : {1, 3}) {
+      model::TestModelOptions options;
+      options.num_threads = num_threads;
+      options.num_blocks = 256;
+      options.kv_dtype = kv_dtype;
+      TestModelEngine engine(file, options);
+      const auto sink = std::make_shared<CountingSink>();
+      for (uint32_t i = 0; i < kNumSequences; ++i) {
+        // Half of them share a beginning of two blocks; every second one is drawn.
+        const std::vector<TokenId> prompt = PromptOf(40 + i, i % 2 == 0 ? 1 : i);
+        Request request = i % 4 < 2 ? Greedy(prompt, 200) : Drawn(prompt, 200);
+        request.params.logprobs.reset();
+        auto state = engine.core().Prepare(request, 1, sink);
+        state->id = i + 1;
+        engine.core().Add(std::move(state));
+      }
+      while (sink->num_tokens() < 16 * kNumSequences) engine.core().Step();
+      const size_t num_tokens = sink->num_tokens();
+      const int64_t before = num_allocations;
+
+      for (int step = 0; step < 100; ++step) engine.core().Step();
+
+      EXPECT_EQ(num_allocations - before, 0) << num_threads << " threads";
+      EXPECT_EQ(sink->num_tokens() - num_tokens, 100u * kNumSequences);
+    }
   }
 }
 

@@ -140,4 +140,12 @@ std::optional<std::string_view> Access::BearerOf(const HttpRequest& request) {
   return value;
 }
 
+std::string SaltWithin(std::string_view key_salt, std::string cache_salt) {
+  if (key_salt.empty()) return cache_salt;
+  const std::string both = fmt::format("{}/{}", key_salt, cache_salt);
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(both.data()), both.size(), digest);
+  return {reinterpret_cast<const char*>(digest), sizeof(digest)};
+}
+
 }  // namespace octavo::server

@@ -54,4 +54,8 @@ class Access {
   std::vector<std::string> allowed_origins_;
 };
 
+// Keys have caches of their own; a salt divides a key's cache further. Both as one digest: however
+// long they are, the engine takes it. `cache_salt` itself if keys share.
+std::string SaltWithin(std::string_view key_salt, std::string cache_salt);
+
 }  // namespace octavo::server

@@ -249,24 +249,28 @@ void WriteMetrics(const RequestOutput& output, JsonWriter& json) {
   json.EndObject();
 }
 
+void WriteBlockMembers(const kvcache::BlockExplanation& block, int64_t now_ms, JsonWriter& json) {
+  json.Member("match", engine::BlockMatchName(block.match))
+      .Member("num_cached_tokens", static_cast<int64_t>(block.num_cached_tokens));
+  if (block.reason == kvcache::MissReason::kNone) {
+    json.NullMember("reason");
+  } else {
+    json.Member("reason", engine::MissReasonName(block.reason));
+  }
+  if (block.reason == kvcache::MissReason::kEvicted) {
+    json.Member("evicted_ms_ago", std::max<int64_t>(now_ms - block.evicted_at_ms, 0));
+  }
+  if (block.reason == kvcache::MissReason::kTokensDiffer) {
+    json.Member("differs_at", block.differs_at);
+  }
+}
+
 void WriteExplanation(const RequestOutput& output, JsonWriter& json) {
   const int64_t now_ms = engine::ExplanationClockMs();
   json.BeginArray();
   for (const kvcache::BlockExplanation& block : output.explanation) {
-    json.BeginObject()
-        .Member("match", engine::BlockMatchName(block.match))
-        .Member("num_cached_tokens", static_cast<int64_t>(block.num_cached_tokens));
-    if (block.reason == kvcache::MissReason::kNone) {
-      json.NullMember("reason");
-    } else {
-      json.Member("reason", engine::MissReasonName(block.reason));
-    }
-    if (block.reason == kvcache::MissReason::kEvicted) {
-      json.Member("evicted_ms_ago", std::max<int64_t>(now_ms - block.evicted_at_ms, 0));
-    }
-    if (block.reason == kvcache::MissReason::kTokensDiffer) {
-      json.Member("differs_at", block.differs_at);
-    }
+    json.BeginObject();
+    WriteBlockMembers(block, now_ms, json);
     json.EndObject();
   }
   json.EndArray();

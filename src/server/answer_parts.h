@@ -92,5 +92,7 @@ void WriteMetrics(const RequestOutput& output, JsonWriter& json);
 
 // Per block of the prompt, what the cache held.
 void WriteExplanation(const RequestOutput& output, JsonWriter& json);
+// The members of one block. `now_ms`: engine::ExplanationClockMs.
+void WriteBlockMembers(const kvcache::BlockExplanation& block, int64_t now_ms, JsonWriter& json);
 
 }  // namespace octavo::server

@@ -1,12 +1,12 @@
 #include "server/generation_handler.h"
 
 #include <fmt/format.h>
-#include <openssl/sha.h>
 
 #include <ctime>
 #include <utility>
 #include <vector>
 
+#include "server/access.h"
 #include "server/answer_parts.h"
 #include "server/sse.h"
 
@@ -39,18 +39,6 @@ std::optional<ApiError> ErrorOf(const std::vector<RequestOutput>& outputs) {
   return std::nullopt;
 }
 
-// Keys have caches of their own; a salt divides a key's cache further. Both as one digest: however
-// long they are, the engine takes it.
-void AddKeySalt(std::string_view key_salt, std::vector<Request>* requests) {
-  if (key_salt.empty()) return;
-  for (Request& request : *requests) {
-    const std::string both = fmt::format("{}/{}", key_salt, request.cache_salt);
-    unsigned char digest[SHA256_DIGEST_LENGTH];
-    SHA256(reinterpret_cast<const unsigned char*>(both.data()), both.size(), digest);
-    request.cache_salt.assign(reinterpret_cast<const char*>(digest), sizeof(digest));
-  }
-}
-
 class GenerationCall {
  public:
   GenerationCall(Service& service, Exchange& exchange, Answer& answer)
@@ -59,7 +47,9 @@ class GenerationCall {
   Awaitable<void> Run() {
     const bool stream = answer_.call().answer.stream;
     std::vector<Request> requests = std::move(answer_.call().requests);
-    AddKeySalt(exchange_.key_salt(), &requests);
+    for (Request& request : requests) {
+      request.cache_salt = SaltWithin(exchange_.key_salt(), std::move(request.cache_salt));
+    }
     const std::vector<RequestShape> shapes = ShapesOf(requests);
     if (const std::optional<ApiError> error = co_await generation_.Start(std::move(requests))) {
       co_await exchange_.Send(error->Response());

@@ -2,6 +2,7 @@
 
 #include "server/chat_api.h"
 #include "server/completion_api.h"
+#include "server/explain_api.h"
 #include "server/info_api.h"
 #include "server/openapi.h"
 #include "server/render_api.h"
@@ -14,6 +15,7 @@ void AddRoutes(Service& service, Router& router) {
   AddCompletionApi(service, router);
   AddChatApi(service, router);
   AddRenderApi(service, router);
+  AddExplainApi(service, router);
   AddTokenApi(service, router);
   AddOpenApi(service, router);
 }

@@ -11,7 +11,7 @@
 namespace octavo::server {
 namespace {
 
-constexpr size_t kNumCompileWorkers = 2;
+constexpr size_t kNumSlowWorkers = 2;
 
 }  // namespace
 
@@ -20,14 +20,14 @@ Service::Service(const ServerOptions& options, std::string version)
       version_(std::move(version)),
       created_(static_cast<int64_t>(std::time(nullptr))),
       workers_(options.num_workers),
-      compile_workers_(kNumCompileWorkers),
+      slow_workers_(kNumSlowWorkers),
       model_names_(options.reports.served_model_names) {
   if (model_names_.empty()) model_names_.emplace_back();
 }
 
 void Service::FinishWorkers() {
   workers_.Finish();
-  compile_workers_.Finish();
+  slow_workers_.Finish();
 }
 
 void Service::SetEngine(std::unique_ptr<Engine> engine) {

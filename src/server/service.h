@@ -32,8 +32,9 @@ class Service {
   const ServerOptions& options() const { return options_; }
   const std::string& version() const { return version_; }
   Workers& workers() { return workers_; }
-  // For requests whose grammar must be compiled, which may take seconds: the others do not wait.
-  Workers& compile_workers() { return compile_workers_; }
+  // For what may take seconds, so that the rest does not wait behind it: grammars to be compiled,
+  // and questions that the engine answers between two steps.
+  Workers& slow_workers() { return slow_workers_; }
   void FinishWorkers();
   RequestMetrics& metrics() { return metrics_; }
 
@@ -77,7 +78,7 @@ class Service {
   const std::string version_;
   const int64_t created_;
   Workers workers_;
-  Workers compile_workers_;
+  Workers slow_workers_;
   RequestMetrics metrics_;
   Phase phase_ = Phase::kLoading;
   std::unique_ptr<Engine> engine_;

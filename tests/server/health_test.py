@@ -115,7 +115,8 @@ class HealthFromTheStart(ServerTest):
                 error = self.assert_refused(server.get(path, timeout=HANG), 503)
                 self.assertEqual("loading", error["code"])
         for path in ("/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize", "/v1/completions/render",
-                     "/v1/chat/completions/render", "/reset_prefix_cache", "/check_integrity"):
+                     "/v1/chat/completions/render", "/v1/completions/explain",
+                     "/v1/chat/completions/explain", "/reset_prefix_cache", "/check_integrity"):
             with self.subTest(path):
                 error = self.assert_refused(server.post(path, {"prompt": "x"}, timeout=HANG), 503)
                 self.assertEqual("loading", error["code"])

@@ -1,0 +1,136 @@
+#include "cli/server_call.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace octavo::cli {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using boost::system::error_code;
+
+constexpr uint64_t kMaxServerAnswerBytes = uint64_t{1} << 28;
+
+struct ServerAnswer {
+  error_code error;
+  unsigned status = 0;
+  std::string body;
+};
+
+asio::awaitable<void> Exchange(beast::tcp_stream& stream,
+                               const asio::ip::tcp::resolver::results_type& endpoints,
+                               const http::request<http::string_body>& request,
+                               ServerAnswer* answer) {
+  error_code& error = answer->error;
+  co_await stream.async_connect(endpoints, asio::redirect_error(asio::use_awaitable, error));
+  if (!error) {
+    co_await http::async_write(stream, request, asio::redirect_error(asio::use_awaitable, error));
+  }
+  if (error) co_return;
+  beast::flat_buffer buffer;
+  http::response_parser<http::string_body> parser;
+  parser.body_limit(kMaxServerAnswerBytes);
+  co_await http::async_read(stream, buffer, parser,
+                            asio::redirect_error(asio::use_awaitable, error));
+  answer->status = parser.get().result_int();
+  answer->body = std::move(parser.get().body());
+}
+
+http::request<http::string_body> MakePost(const bench::ServingTarget& target,
+                                          const boost::json::object& body) {
+  http::request<http::string_body> request(http::verb::post, target.path, 11);
+  request.set(http::field::host, target.host);
+  request.set(http::field::content_type, "application/json");
+  request.set(http::field::connection, "close");
+  if (!target.api_key.empty()) request.set(http::field::authorization, "Bearer " + target.api_key);
+  request.body() = boost::json::serialize(body);
+  request.prepare_payload();
+  return request;
+}
+
+// error.message of an OpenAI error; else the beginning of what came.
+std::string MessageOf(const std::string& body) {
+  error_code error;
+  const boost::json::value value = boost::json::parse(body, error);
+  if (!error && value.is_object()) {
+    const boost::json::value* failure = value.get_object().if_contains("error");
+    if (failure != nullptr && failure->is_object()) {
+      const boost::json::value* message = failure->get_object().if_contains("message");
+      if (message != nullptr && message->is_string()) return message->get_string().c_str();
+    }
+  }
+  return body.substr(0, 200);
+}
+
+Result<boost::json::object> ReadAnswer(const std::string& address, const std::string& path,
+                                       const ServerAnswer& answer) {
+  if (answer.status == 404) {
+    return Status::NotFound(fmt::format("{} has no {}: is it an octavo server? ({})", address, path,
+                                        MessageOf(answer.body)));
+  }
+  if (answer.status == 401) {
+    return Status::InvalidArgument(fmt::format("{} answers: {}; set OCTAVO_API_KEY to the key",
+                                               address, MessageOf(answer.body)));
+  }
+  if (answer.status != 200) {
+    std::string message =
+        fmt::format("{} answers {}: {}", address, answer.status, MessageOf(answer.body));
+    return answer.status < 500 && answer.status != 429 ? Status::InvalidArgument(std::move(message))
+                                                       : Status::Unavailable(std::move(message));
+  }
+  error_code error;
+  boost::json::value value = boost::json::parse(answer.body, error);
+  if (error || !value.is_object()) {
+    return Status::DataLoss(
+        fmt::format("{} answers no JSON object: {}", address, answer.body.substr(0, 200)));
+  }
+  return std::move(value.get_object());
+}
+
+}  // namespace
+
+Result<boost::json::object> PostJson(const bench::ServingTarget& target,
+                                     const boost::json::object& body) {
+  const std::string address = fmt::format("{}:{}", target.host, target.port);
+  asio::io_context io{1};
+  ServerAnswer answer;
+  asio::ip::tcp::resolver resolver(io);
+  const auto endpoints = resolver.resolve(target.host, target.port, answer.error);
+  if (answer.error) {
+    return Status::Unavailable(fmt::format("{}: {}", address, answer.error.message()));
+  }
+  const http::request<http::string_body> request = MakePost(target, body);
+  beast::tcp_stream stream(io);
+  stream.expires_after(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(target.timeout_s)));
+  asio::co_spawn(io, Exchange(stream, endpoints, request, &answer), asio::detached);
+  io.run();
+  if (answer.error) {
+    return Status::Unavailable(fmt::format("no answer from {}: {}; is octavo serve running there?",
+                                           address, answer.error.message()));
+  }
+  return ReadAnswer(address, target.path, answer);
+}
+
+}  // namespace octavo::cli

@@ -1,0 +1,135 @@
+"""What the cache of a running server holds of a prompt: the /explain paths, and `octavo explain --base-url`."""
+
+import json
+import os
+import subprocess
+import unittest
+
+import server
+from server import Server, ServerTest, ids
+
+
+
+def octavo_explain(base_url, *arguments, key=None):
+    environment = {name: value for name, value in os.environ.items() if name != "OCTAVO_API_KEY"}
+    if key:
+        environment["OCTAVO_API_KEY"] = key
+    return subprocess.run([server.PROGRAM, "explain", "--base-url", base_url, *map(str, arguments)],
+                          capture_output=True, text=True, env=environment, timeout=120)
+
+
+def outcomes(explained):
+    return [(block["match"], block["num_cached_tokens"], block["reason"]) for block in explained["explanation"]["blocks"]]
+
+
+class ExplainPathsTest(ServerTest):
+    options = ("--block-size", 16)
+
+    def setUp(self):
+        """A prompt that no test before has served."""
+        type(self).num_prompts = getattr(self, "num_prompts", 0) + 1
+        self.prompt = ids(40, 5000 + 100 * self.num_prompts)
+
+    def explain(self, **fields):
+        answer = self.server.post("/v1/completions/explain", fields)
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer.json()
+
+    def test_a_prompt_reads_as_never_seen_until_it_is_served_and_asking_does_not_change_that(self):
+        for _ in range(2):
+            explained = self.explain(prompt=self.prompt)
+            self.assertEqual(explained["prompt_token_ids"], self.prompt)
+            self.assertEqual(outcomes(explained), [("miss", 0, "never_seen")] * 3)
+        self.server.complete(self.prompt, max_tokens=1)
+        explained = self.explain(prompt=self.prompt)
+        self.assertEqual(outcomes(explained), [("hit", 16, None), ("hit", 16, None), ("partial", 8, None)])
+        self.assertEqual(explained["explanation"]["num_cached_tokens"], 40)
+        self.assertEqual([(block["first_position"], block["num_tokens"]) for block in explained["explanation"]["blocks"]],
+                         [(0, 16), (16, 16), (32, 8)])
+
+    def test_another_token_is_named_with_its_position(self):
+        self.server.complete(self.prompt, max_tokens=1)
+        explained = self.explain(prompt=self.prompt[:20] + ids(20, 7000))
+        self.assertEqual(outcomes(explained)[:2], [("hit", 16, None), ("partial", 4, "tokens_differ")])
+        self.assertEqual(explained["explanation"]["blocks"][1]["differs_at"], 20)
+
+    def test_what_was_served_under_another_salt_reads_as_never_seen(self):
+        self.server.complete(self.prompt, max_tokens=1, cache_salt="mine")
+        self.assertEqual(outcomes(self.explain(prompt=self.prompt)), [("miss", 0, "never_seen")] * 3)
+        self.assertEqual(outcomes(self.explain(prompt=self.prompt, cache_salt="mine"))[0], ("hit", 16, None))
+
+    def test_a_conversation_is_looked_for_as_its_template_spells_it(self):
+        self.server.chat("Say hello to everybody in this room, please.", max_tokens=1)
+        messages = [{"role": "user", "content": "Say hello to everybody in this room, please."}]
+        explained = self.server.post("/v1/chat/completions/explain", {"messages": messages}).json()
+        rendered = self.server.post("/v1/chat/completions/render", {"messages": messages}).json()
+        self.assertEqual(explained["prompt_token_ids"], rendered["token_ids"])
+        self.assertEqual("".join(explained["token_strs"]), rendered["prompt"])
+        self.assertEqual(explained["explanation"]["num_cached_tokens"], len(rendered["token_ids"]))
+
+    def test_bad_bodies_are_refused_as_by_the_paths_that_generate(self):
+        for fields, parameter in (({}, "prompt"), ({"prompt": [ids(3), ids(4)]}, "prompt"), ({"prompt": []}, "prompt"),
+                                  ({"prompt": "x", "cache_salt": 1}, "cache_salt")):
+            with self.subTest(fields):
+                self.assert_refused(self.server.post("/v1/completions/explain", fields), param=parameter)
+        self.assert_refused(self.server.post("/v1/chat/completions/explain", {"messages": []}), param="messages")
+        self.assert_refused(self.server.post("/v1/completions/explain", {"prompt": "x", "model": "other"}), status=404)
+
+    def test_the_command_shows_the_table_and_the_json_of_the_server(self):
+        text = "Once upon a time there was a little fox who lived in the deep green wood and ate berries."
+        self.server.complete(text, max_tokens=1)
+        table = octavo_explain(self.server.base_url, "-p", text + " The end.")
+        self.assertEqual(table.returncode, 0, table.stderr)
+        self.assertIn('"Once upon a time there was" ...', table.stdout)
+        self.assertRegex(table.stdout, r"0-15 +16/16  hit ")
+        done = octavo_explain(self.server.base_url, "-p", text + " The end.", "--json")
+        printed = json.loads(done.stdout)
+        asked = self.explain(prompt=text + " The end.")
+        self.assertEqual(printed, {name: value for name, value in asked.items() if name != "token_strs"})
+
+    def test_the_command_asks_for_token_ids_and_conversations_under_a_salt(self):
+        self.server.complete(self.prompt, max_tokens=1, cache_salt="mine")
+        listed = ",".join(map(str, self.prompt))
+        for salt, num_cached in ((), 0), (("--cache-salt", "mine"), 40):
+            done = octavo_explain(self.server.base_url, "--prompt-token-ids", listed, "--json", *salt)
+            self.assertEqual(json.loads(done.stdout)["explanation"]["num_cached_tokens"], num_cached)
+        self.server.chat("Say hello.", max_tokens=1)
+        done = octavo_explain(self.server.base_url, "--chat", "-p", "Say hello.", "--json")
+        explained = json.loads(done.stdout)
+        self.assertEqual(explained["explanation"]["num_cached_tokens"], len(explained["prompt_token_ids"]))
+
+    def test_the_command_says_what_is_wrong(self):
+        nobody = octavo_explain("http://127.0.0.1:1", "-p", "x")
+        self.assertEqual(nobody.returncode, 1)
+        self.assertIn("no answer from 127.0.0.1:1", nobody.stderr)
+        for arguments, message in ((("-p", "x", "--warm", "y"), "--warm is for a model that is loaded here"),
+                                   (("-p", "x", "-m", "model.gguf"), "--model is for a model that is loaded here"),
+                                   (("-p", "x", "--timeout", "0"), "--timeout is 0"),
+                                   (("-p", "x" * 60000,), "answers 400: ")):
+            with self.subTest(arguments[2:]):
+                refused = octavo_explain(self.server.base_url, *arguments)
+                self.assertNotEqual(refused.returncode, 0)
+                self.assertIn(message, refused.stderr)
+        unsalted = subprocess.run([server.PROGRAM, "explain", "-p", "x", "--cache-salt", "y"], capture_output=True,
+                                  text=True, timeout=60)
+        self.assertIn("name the server with --base-url", unsalted.stderr)
+
+
+class KeysTest(unittest.TestCase):
+    def test_a_key_sees_its_own_cache_alone(self):
+        with Server("--api-key", "first-key", "--api-key", "second-key", "--block-size", 16) as keyed:
+            answer = keyed.post("/v1/completions", {"prompt": ids(40), "max_tokens": 1},
+                                headers={"Authorization": "Bearer first-key"})
+            self.assertEqual(answer.status, 200, answer.body)
+            listed = ",".join(map(str, ids(40)))
+            for key, num_cached in (("first-key", 40), ("second-key", 0)):
+                done = octavo_explain(keyed.base_url, "--prompt-token-ids", listed, "--json", key=key)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(json.loads(done.stdout)["explanation"]["num_cached_tokens"], num_cached)
+            refused = octavo_explain(keyed.base_url, "-p", "x")
+            self.assertNotEqual(refused.returncode, 0)
+            self.assertIn("set OCTAVO_API_KEY", refused.stderr)
+
+
+if __name__ == "__main__":
+    server.main()
