@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/connect.hpp>
@@ -19,10 +20,12 @@
 #include <boost/beast/http/write.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+#include <charconv>
 #include <chrono>
 #include <deque>
 #include <memory>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace octavo::bench {
@@ -240,7 +243,7 @@ class LoadRunner {
     if (target_.ignore_eos) body["ignore_eos"] = true;
     if (!target_.model.empty()) body["model"] = target_.model;
     http::request<http::string_body> request(http::verb::post, target_.path, 11);
-    request.set(http::field::host, target_.host);
+    request.set(http::field::host, HostHeader(target_));
     request.set(http::field::content_type, "application/json");
     request.set(http::field::connection, "close");
     if (!target_.api_key.empty()) {
@@ -264,22 +267,40 @@ class LoadRunner {
 
 Result<ServingTarget> ParseBaseUrl(const std::string& url) {
   constexpr std::string_view kScheme = "http://";
-  ServingTarget target;
-  std::string_view rest = url;
-  if (!rest.starts_with(kScheme)) {
+  if (!url.starts_with(kScheme)) {
     return Status::InvalidArgument(
         fmt::format("--base-url is '{}', but must begin with {}", url, kScheme));
   }
-  rest.remove_prefix(kScheme.size());
-  rest = rest.substr(0, rest.find('/'));
-  const size_t colon = rest.rfind(':');
-  target.host = rest.substr(0, colon);
-  target.port = colon == std::string_view::npos ? "80" : std::string(rest.substr(colon + 1));
-  if (target.host.empty() || target.port.empty()) {
-    return Status::InvalidArgument(
-        fmt::format("--base-url is '{}', but must be http://HOST:PORT", url));
+  const std::string_view rest = std::string_view(url).substr(kScheme.size());
+  const size_t slash = std::min(rest.find('/'), rest.size());
+  const std::string_view path = rest.substr(slash);
+  const std::string_view place = rest.substr(0, slash);
+  // The colon of the port comes after the bracket that ends an IPv6 address.
+  const size_t bracket = place.starts_with('[') ? place.find(']') : 0;
+  const size_t colon = bracket == std::string_view::npos ? bracket : place.find(':', bracket);
+  std::string_view host = place.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  const std::string_view port = colon == std::string_view::npos ? "80" : place.substr(colon + 1);
+  uint16_t number = 0;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  const bool is_port = error == std::errc() && end == port.data() + port.size() && number > 0;
+  const auto is_odd = [](char c) { return c <= ' ' || c > '~' || c == '@' || c == '['; };
+  if (host.empty() || std::ranges::any_of(host, is_odd) || !is_port ||
+      !(path.empty() || path == "/" || path == "/v1" || path == "/v1/")) {
+    return Status::InvalidArgument(fmt::format(
+        "--base-url is '{}', but must be http://HOST:PORT, the port in [1, 65535], with /v1 at its "
+        "end or without",
+        url));
   }
+  ServingTarget target;
+  target.host = host;
+  target.port = port;
   return target;
+}
+
+std::string HostHeader(const ServingTarget& target) {
+  const bool is_ipv6 = target.host.find(':') != std::string::npos;
+  return (is_ipv6 ? "[" + target.host + "]" : target.host) + ":" + target.port;
 }
 
 Result<LoadRun> RunLoad(const std::vector<Conversation>& load, const ServingTarget& target,

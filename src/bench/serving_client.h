@@ -28,8 +28,12 @@ struct ServingTarget {
   double timeout_s = 600.0;     // of one request
 };
 
-// http://host:port, with an optional path.
+// http://HOST or http://HOST:PORT, with /v1 at its end or without; an IPv6 address stands in
+// brackets. Fills host (without brackets) and port; kInvalidArgument for anything else.
 Result<ServingTarget> ParseBaseUrl(const std::string& url);
+
+// What stands in the Host header.
+std::string HostHeader(const ServingTarget& target);
 
 struct LoadRun {
   std::vector<ServedRequest> requests;  // in the order of their ends

@@ -4,9 +4,9 @@
 #include <boost/json/serialize.hpp>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/environment.h"
 #include "bench/serving_client.h"
 #include "cli/commands.h"
 #include "cli/engine_flags.h"
@@ -48,44 +48,43 @@ class ExplainCommand : public Command {
     prompt_.AddTo(app);
     app.add_flag("--json", json_, "Print one JSON object");
     app.option_defaults()->group("Running server");
-    base_url_option_ =
-        app.add_option("--base-url", base_url_, "Ask this server; OCTAVO_API_KEY is its key")
-            ->type_name("URL");
-    cache_salt_option_ =
-        app.add_option("--cache-salt", cache_salt_, "The salt of the requests that are meant")
-            ->type_name("TEXT");
+    const size_t num_prompt_options = app.get_options().size();
+    app.add_option("--base-url", base_url_, "Ask this server; OCTAVO_API_KEY is its key")
+        ->type_name("URL");
+    app.add_option("--cache-salt", cache_salt_, "The salt of the requests that are meant")
+        ->type_name("TEXT");
     target_.timeout_s = 60.0;
     AddNumber(app, "--timeout", target_.timeout_s, "Seconds to wait for its answer (default 60)");
     app.option_defaults()->group("Options");
-    const size_t num_options = app.get_options().size();
+    const size_t num_server_options = app.get_options().size();
     app.add_option("--warm", warm_, "A prompt to serve first; repeatable")
         ->type_name("TEXT")
         ->allow_extra_args(false);
     engine_flags_.AddTo(app);
     const std::vector<CLI::Option*> options = app.get_options();
-    local_options_.assign(options.begin() + static_cast<std::ptrdiff_t>(num_options),
-                          options.end());
+    const auto first_of_server = options.begin() + static_cast<std::ptrdiff_t>(num_prompt_options);
+    const auto first_of_engine = options.begin() + static_cast<std::ptrdiff_t>(num_server_options);
+    server_options_.assign(first_of_server, first_of_engine);
+    engine_options_.assign(first_of_engine, options.end());
     app.footer(kExplainExamples);
   }
 
   Status Run() override {
     if (Status status = prompt_.Read(); !status.ok()) return status;
-    if (base_url_option_->count() > 0) return ExplainAtServer();
-    if (cache_salt_option_->count() > 0) {
+    const bool asks_server = server_options_.front()->count() > 0;
+    for (const CLI::Option* option : asks_server ? engine_options_ : server_options_) {
+      if (option->count() == 0) continue;
       return Status::InvalidArgument(
-          "--cache-salt is for a server's requests: name the server with --base-url");
+          option->get_name() + (asks_server
+                                    ? " is for a model that is loaded here, but --base-url names "
+                                      "a server"
+                                    : " is for a server: name it with --base-url"));
     }
-    return ExplainHere();
+    return asks_server ? ExplainAtServer() : ExplainHere();
   }
 
  private:
   Status ExplainAtServer() {
-    for (const CLI::Option* option : local_options_) {
-      if (option->count() == 0) continue;
-      return Status::InvalidArgument(
-          fmt::format("{} is for a model that is loaded here, but --base-url names a server",
-                      option->get_name()));
-    }
     const Result<bench::ServingTarget> parsed = bench::ParseBaseUrl(base_url_);
     if (!parsed.ok()) return parsed.status();
     if (!(target_.timeout_s > 0.0 && target_.timeout_s <= 1e6)) {
@@ -95,19 +94,22 @@ class ExplainCommand : public Command {
     target_.host = parsed->host;
     target_.port = parsed->port;
     target_.path = prompt_.is_chat() ? "/v1/chat/completions/explain" : "/v1/completions/explain";
-    target_.api_key = base::ReadEnvironment("OCTAVO_API_KEY").value_or("");
+    if (const auto at = text::ValidateUtf8(cache_salt_)) {
+      return Status::InvalidArgument(
+          fmt::format("--cache-salt: the byte at offset {} is not valid UTF-8", *at));
+    }
+    Result<std::string> key = ReadApiKey();
+    if (!key.ok()) return key.status();
+    target_.api_key = *std::move(key);
     boost::json::object body = prompt_.RequestBody();
     if (!cache_salt_.empty()) body["cache_salt"] = cache_salt_;
-    Result<boost::json::object> answer = PostJson(target_, body);
+    const Result<boost::json::object> answer = PostJson(target_, body);
     if (!answer.ok()) return answer.status();
-    const Result<ServerExplanation> read = ReadServerExplanation(*answer);
-    if (!read.ok()) return read.status();
-    if (json_) {
-      answer->erase("token_strs");
-      return WriteStdout(boost::json::serialize(*answer) + "\n");
-    }
-    return WriteStdout(ExplanationTable(
-        read->prompt, [&](size_t position) { return read->token_strs[position]; }));
+    const Result<PromptExplanation> explanation = ReadExplanation(*answer);
+    if (!explanation.ok()) return explanation.status();
+    const boost::json::value* model = answer->if_contains("model");
+    return Write(model != nullptr && model->is_string() ? model->get_string().c_str() : "",
+                 *explanation);
   }
 
   Status ExplainHere() {
@@ -125,12 +127,9 @@ class ExplainCommand : public Command {
       if (Status status = Warm(**engine, text); !status.ok()) return status;
       if (interrupt.TakeInterrupted()) return Status::Cancelled("");
     }
-    PromptExplanation explanation;
-    explanation.block_size = engine_flags_.block_size();
-    explanation.blocks = (*engine)->Explain(*tokens);
-    explanation.tokens = *std::move(tokens);
-    return WriteStdout(json_ ? Json(**engine, explanation)
-                             : ExplanationTable(**engine, explanation));
+    std::vector<kvcache::BlockExplanation> blocks = (*engine)->Explain(*tokens);
+    return Write(text::ReplaceInvalidUtf8((*engine)->model_info().name),
+                 MakeExplanation(**engine, *std::move(tokens), std::move(blocks)));
   }
 
   // What the engine would say to a request with this prompt.
@@ -153,21 +152,21 @@ class ExplainCommand : public Command {
     return output.ok() ? ErrorOf(*output) : output.status();
   }
 
-  static std::string Json(const Engine& engine, const PromptExplanation& explanation) {
+  Status Write(const std::string& model, const PromptExplanation& explanation) const {
+    if (!json_) return WriteStdout(ExplanationTable(explanation));
     const boost::json::object object{
-        {"model", text::ReplaceInvalidUtf8(engine.model_info().name)},
+        {"model", model},
         {"prompt_token_ids",
          boost::json::array(explanation.tokens.begin(), explanation.tokens.end())},
         {"explanation", ExplanationJson(explanation)}};
-    return boost::json::serialize(object) + "\n";
+    return WriteStdout(boost::json::serialize(object) + "\n");
   }
 
   PromptFlags prompt_;
   EngineFlags engine_flags_;
-  std::vector<CLI::Option*> local_options_;  // those that only a model loaded here understands
+  std::vector<CLI::Option*> server_options_;  // --base-url is the first
+  std::vector<CLI::Option*> engine_options_;  // of a model that is loaded here
   std::vector<std::string> warm_;
-  CLI::Option* base_url_option_ = nullptr;
-  CLI::Option* cache_salt_option_ = nullptr;
   std::string base_url_;
   std::string cache_salt_;
   bench::ServingTarget target_;

@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "engine/explanation_text.h"
 #include "text/utf8.h"
@@ -18,19 +19,21 @@ namespace octavo::cli {
 namespace {
 
 // The beginning of a block's text, in JSON's quotes.
-std::string Beginning(const std::function<std::string(size_t position)>& bytes_at, size_t first,
-                      size_t num_tokens) {
-  constexpr size_t kMaxShown = 6;
-  const size_t num_shown = std::min(kMaxShown, num_tokens);
-  std::string bytes;
-  for (size_t i = 0; i < num_shown; ++i) bytes += bytes_at(first + i);
-  const std::string text = text::ReplaceInvalidUtf8(bytes);
-  return boost::json::serialize(boost::json::string(text)) + (num_shown < num_tokens ? " ..." : "");
+std::string Beginning(const std::string& text) {
+  constexpr size_t kMaxBytes = 32;
+  size_t end = std::min(kMaxBytes, text.size());
+  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return boost::json::serialize(boost::json::string(text.substr(0, end))) +
+         (end < text.size() ? " ..." : "");
 }
 
-std::optional<int64_t> IntegerOf(const boost::json::object& object, std::string_view key) {
+// An integer of [low, high].
+std::optional<int64_t> IntegerOf(const boost::json::object& object, std::string_view key,
+                                 int64_t low, int64_t high) {
   const boost::json::value* value = object.if_contains(key);
-  return value != nullptr && value->is_int64() ? std::optional(value->get_int64()) : std::nullopt;
+  if (value == nullptr || !value->is_int64()) return std::nullopt;
+  const int64_t integer = value->get_int64();
+  return low <= integer && integer <= high ? std::optional(integer) : std::nullopt;
 }
 
 const boost::json::array* ArrayOf(const boost::json::object& object, std::string_view key) {
@@ -52,11 +55,12 @@ std::optional<Value> NamedOf(const boost::json::object& object, std::string_view
   return std::nullopt;
 }
 
-std::optional<kvcache::BlockExplanation> ReadBlock(const boost::json::value& value,
-                                                   int64_t block_size, int64_t now_ms) {
+// The next block of `read`, whose tokens are there already.
+bool ReadBlock(const boost::json::value& value, int64_t now_ms, PromptExplanation* read) {
   using kvcache::BlockMatch, kvcache::MissReason;
+  constexpr int64_t kMaxMs = int64_t{1} << 50;
   const boost::json::object* object = value.if_object();
-  if (object == nullptr) return std::nullopt;
+  if (object == nullptr) return false;
   const auto match =
       NamedOf(*object, "match", {BlockMatch::kHit, BlockMatch::kPartial, BlockMatch::kMiss},
               engine::BlockMatchName);
@@ -64,55 +68,55 @@ std::optional<kvcache::BlockExplanation> ReadBlock(const boost::json::value& val
                               {MissReason::kNone, MissReason::kNeverSeen, MissReason::kEvicted,
                                MissReason::kTokensDiffer, MissReason::kCachingDisabled},
                               engine::MissReasonName);
-  const std::optional<int64_t> num_cached = IntegerOf(*object, "num_cached_tokens");
-  if (!match || !reason || !num_cached || *num_cached < 0 || *num_cached > block_size) {
-    return std::nullopt;
-  }
+  const auto num_cached =
+      IntegerOf(*object, "num_cached_tokens", 0, read->num_tokens(read->blocks.size()));
+  const boost::json::value* text = object->if_contains("text");
+  if (!match || !reason || !num_cached || text == nullptr || !text->is_string()) return false;
   kvcache::BlockExplanation block;
   block.match = *match;
   block.reason = *reason;
   block.num_cached_tokens = static_cast<int32_t>(*num_cached);
-  block.evicted_at_ms = now_ms - IntegerOf(*object, "evicted_ms_ago").value_or(0);
-  block.differs_at = IntegerOf(*object, "differs_at").value_or(0);
-  return block;
+  if (block.reason == MissReason::kEvicted) {
+    const auto ago_ms = IntegerOf(*object, "evicted_ms_ago", 0, kMaxMs);
+    if (!ago_ms) return false;
+    block.evicted_at_ms = now_ms - *ago_ms;
+  }
+  if (block.reason == MissReason::kTokensDiffer) {
+    const auto position =
+        IntegerOf(*object, "differs_at", 0, static_cast<int64_t>(read->tokens.size()) - 1);
+    if (!position) return false;
+    block.differs_at = *position;
+  }
+  read->blocks.push_back(block);
+  read->texts.emplace_back(text->get_string());
+  return true;
 }
 
-// Tokens and their texts.
-bool ReadTokens(const boost::json::object& answer, ServerExplanation* read) {
+bool ReadTokens(const boost::json::object& answer, std::vector<TokenId>* tokens) {
   const boost::json::array* ids = ArrayOf(answer, "prompt_token_ids");
-  const boost::json::array* texts = ArrayOf(answer, "token_strs");
-  if (ids == nullptr || texts == nullptr || ids->size() != texts->size()) return false;
-  for (size_t i = 0; i < ids->size(); ++i) {
-    const boost::json::value& id = (*ids)[i];
-    const boost::json::value& text = (*texts)[i];
-    if (!id.is_int64() || id.get_int64() < 0 || id.get_int64() > INT32_MAX || !text.is_string()) {
-      return false;
-    }
-    read->prompt.tokens.push_back(static_cast<TokenId>(id.get_int64()));
-    read->token_strs.emplace_back(text.get_string());
+  if (ids == nullptr) return false;
+  for (const boost::json::value& id : *ids) {
+    if (!id.is_int64() || id.get_int64() < 0 || id.get_int64() > INT32_MAX) return false;
+    tokens->push_back(static_cast<TokenId>(id.get_int64()));
   }
   return true;
 }
 
-bool ReadBlocks(const boost::json::object& answer, PromptExplanation* prompt) {
+bool ReadBlocks(const boost::json::object& answer, PromptExplanation* read) {
   const boost::json::value* value = answer.if_contains("explanation");
   const boost::json::object* explanation = value == nullptr ? nullptr : value->if_object();
   if (explanation == nullptr) return false;
   const boost::json::array* blocks = ArrayOf(*explanation, "blocks");
-  const int64_t block_size = IntegerOf(*explanation, "block_size").value_or(0);
-  if (blocks == nullptr || block_size < 1 || block_size > INT32_MAX) return false;
-  const auto num_tokens = static_cast<int64_t>(prompt->tokens.size());
-  if (static_cast<int64_t>(blocks->size()) != (num_tokens + block_size - 1) / block_size) {
+  const auto block_size = IntegerOf(*explanation, "block_size", 1, INT32_MAX);
+  if (blocks == nullptr || !block_size) return false;
+  const auto num_tokens = static_cast<int64_t>(read->tokens.size());
+  if (static_cast<int64_t>(blocks->size()) != (num_tokens + *block_size - 1) / *block_size) {
     return false;
   }
-  prompt->block_size = static_cast<int32_t>(block_size);
+  read->block_size = static_cast<int32_t>(*block_size);
   const int64_t now_ms = engine::ExplanationClockMs();
-  for (const boost::json::value& block : *blocks) {
-    const auto read = ReadBlock(block, block_size, now_ms);
-    if (!read) return false;
-    prompt->blocks.push_back(*read);
-  }
-  return true;
+  return std::ranges::all_of(
+      *blocks, [&](const boost::json::value& block) { return ReadBlock(block, now_ms, read); });
 }
 
 }  // namespace
@@ -122,8 +126,21 @@ int32_t PromptExplanation::num_tokens(size_t block) const {
   return static_cast<int32_t>(std::min<int64_t>(block_size, num_left));
 }
 
-std::string ExplanationTable(const PromptExplanation& explanation,
-                             const std::function<std::string(size_t position)>& bytes_at) {
+PromptExplanation MakeExplanation(const Engine& engine, std::vector<TokenId> tokens,
+                                  std::vector<kvcache::BlockExplanation> blocks) {
+  PromptExplanation made{std::move(tokens), std::move(blocks), engine.model_info().block_size, {}};
+  for (size_t i = 0; i < made.blocks.size(); ++i) {
+    std::string bytes;
+    const auto first = static_cast<size_t>(made.first_position(i));
+    for (int32_t j = 0; j < made.num_tokens(i); ++j) {
+      bytes += engine.TokenBytes(made.tokens[first + static_cast<size_t>(j)]);
+    }
+    made.texts.push_back(text::ReplaceInvalidUtf8(bytes));
+  }
+  return made;
+}
+
+std::string ExplanationTable(const PromptExplanation& explanation) {
   const int64_t now_ms = engine::ExplanationClockMs();
   std::string table = fmt::format("{:>6}  {:>15}  {:>7}  {:<38}  {}\n", "block", "positions",
                                   "cached", "outcome", "text");
@@ -131,12 +148,10 @@ std::string ExplanationTable(const PromptExplanation& explanation,
     const kvcache::BlockExplanation& block = explanation.blocks[i];
     const int64_t first = explanation.first_position(i);
     const int32_t num_tokens = explanation.num_tokens(i);
-    table += fmt::format(
-        "{:>6}  {:>15}  {:>7}  {:<38}  {}\n", i,
-        fmt::format("{}-{}", first, first + num_tokens - 1),
-        fmt::format("{}/{}", block.num_cached_tokens, num_tokens),
-        engine::DescribeBlock(block, now_ms),
-        Beginning(bytes_at, static_cast<size_t>(first), static_cast<size_t>(num_tokens)));
+    table += fmt::format("{:>6}  {:>15}  {:>7}  {:<38}  {}\n", i,
+                         fmt::format("{}-{}", first, first + num_tokens - 1),
+                         fmt::format("{}/{}", block.num_cached_tokens, num_tokens),
+                         engine::DescribeBlock(block, now_ms), Beginning(explanation.texts[i]));
   }
   const engine::ExplanationSummary summary = engine::Summarize(explanation.blocks);
   return table + fmt::format("{} of {} tokens cached; blocks: {} hit, {} partial, {} missed\n",
@@ -145,15 +160,9 @@ std::string ExplanationTable(const PromptExplanation& explanation,
                              summary.num_missed_blocks);
 }
 
-std::string ExplanationTable(const Engine& engine, const PromptExplanation& explanation) {
-  return ExplanationTable(explanation, [&](size_t position) {
-    return engine.TokenBytes(explanation.tokens[position]);
-  });
-}
-
-Result<ServerExplanation> ReadServerExplanation(const boost::json::object& answer) {
-  ServerExplanation read;
-  if (ReadTokens(answer, &read) && ReadBlocks(answer, &read.prompt)) return read;
+Result<PromptExplanation> ReadExplanation(const boost::json::object& answer) {
+  PromptExplanation read;
+  if (ReadTokens(answer, &read.tokens) && ReadBlocks(answer, &read)) return read;
   return Status::DataLoss("the server's answer is no explanation: " +
                           boost::json::serialize(answer).substr(0, 200));
 }
@@ -178,6 +187,7 @@ boost::json::object ExplanationJson(const PromptExplanation& explanation) {
     if (block.reason == kvcache::MissReason::kTokensDiffer) {
       object["differs_at"] = block.differs_at;
     }
+    object["text"] = explanation.texts[i];
     blocks.emplace_back(std::move(object));
   }
   return {{"block_size", explanation.block_size},

@@ -6,8 +6,7 @@
 // Invariants: the JSON's shape is a promise (docs/guides/command-line.md).
 
 #include <boost/json/object.hpp>
-#include <functional>
-#include <span>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,24 +19,21 @@ struct PromptExplanation {
   std::vector<TokenId> tokens;
   std::vector<kvcache::BlockExplanation> blocks;
   int32_t block_size = 0;
+  std::vector<std::string> texts;  // of each block, UTF-8
 
   int64_t first_position(size_t block) const { return static_cast<int64_t>(block) * block_size; }
   int32_t num_tokens(size_t block) const;
 };
 
-// A row for each block, and a last line that counts. `bytes_at`: those of the prompt's token at a
-// position.
-std::string ExplanationTable(const PromptExplanation& explanation,
-                             const std::function<std::string(size_t position)>& bytes_at);
-std::string ExplanationTable(const Engine& engine, const PromptExplanation& explanation);
+// With the texts of the blocks as `engine` spells them.
+PromptExplanation MakeExplanation(const Engine& engine, std::vector<TokenId> tokens,
+                                  std::vector<kvcache::BlockExplanation> blocks);
+
+// A row for each block, and a last line that counts.
+std::string ExplanationTable(const PromptExplanation& explanation);
 boost::json::object ExplanationJson(const PromptExplanation& explanation);
 
-// What a server says of a prompt: its answer on a path that ends in /explain.
-struct ServerExplanation {
-  PromptExplanation prompt;
-  std::vector<std::string> token_strs;  // one for each token
-};
-// kDataLoss: `answer` is not such an answer.
-Result<ServerExplanation> ReadServerExplanation(const boost::json::object& answer);
+// `answer` is what a server says on a path that ends in /explain. kDataLoss: it is something else.
+Result<PromptExplanation> ReadExplanation(const boost::json::object& answer);
 
 }  // namespace octavo::cli

@@ -143,7 +143,7 @@ class RunCommand : public Command {
       written = WriteStdout(Json(engine, *output, has_scores));
     } else {
       written = WriteStdout(is_streamed ? "\n" : Completions(*output, has_scores));
-      if (explain_) WriteStderr(ExplanationTable(engine, Explanation(*output)));
+      if (explain_) WriteStderr(ExplanationTable(Explanation(engine, *output)));
       if (ErrorOf(*output).ok()) WriteStderr(FormatStatistics(*output) + "\n");
     }
     if (!written.ok()) return written;
@@ -151,13 +151,13 @@ class RunCommand : public Command {
     return ErrorOf(*output);
   }
 
-  PromptExplanation Explanation(const RequestOutput& output) const {
-    return {output.prompt_token_ids, output.explanation, engine_flags_.block_size()};
+  static PromptExplanation Explanation(const Engine& engine, const RequestOutput& output) {
+    return MakeExplanation(engine, output.prompt_token_ids, output.explanation);
   }
 
   std::string Json(const Engine& engine, const RequestOutput& output, bool has_scores) const {
     boost::json::object object = RunOutputJson(engine, output, has_scores);
-    if (explain_) object["explanation"] = ExplanationJson(Explanation(output));
+    if (explain_) object["explanation"] = ExplanationJson(Explanation(engine, output));
     return boost::json::serialize(object) + "\n";
   }
 

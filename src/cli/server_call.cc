@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/error.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -21,6 +24,8 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+
+#include "base/environment.h"
 
 namespace octavo::cli {
 namespace {
@@ -46,6 +51,8 @@ asio::awaitable<void> Exchange(beast::tcp_stream& stream,
   co_await stream.async_connect(endpoints, asio::redirect_error(asio::use_awaitable, error));
   if (!error) {
     co_await http::async_write(stream, request, asio::redirect_error(asio::use_awaitable, error));
+    // A server may refuse a body before it has read all of it: its answer says why.
+    if (error == asio::error::broken_pipe || error == asio::error::connection_reset) error = {};
   }
   if (error) co_return;
   beast::flat_buffer buffer;
@@ -60,7 +67,7 @@ asio::awaitable<void> Exchange(beast::tcp_stream& stream,
 http::request<http::string_body> MakePost(const bench::ServingTarget& target,
                                           const boost::json::object& body) {
   http::request<http::string_body> request(http::verb::post, target.path, 11);
-  request.set(http::field::host, target.host);
+  request.set(http::field::host, bench::HostHeader(target));
   request.set(http::field::content_type, "application/json");
   request.set(http::field::connection, "close");
   if (!target.api_key.empty()) request.set(http::field::authorization, "Bearer " + target.api_key);
@@ -93,6 +100,10 @@ Result<boost::json::object> ReadAnswer(const std::string& address, const std::st
     return Status::InvalidArgument(fmt::format("{} answers: {}; set OCTAVO_API_KEY to the key",
                                                address, MessageOf(answer.body)));
   }
+  if (answer.status < 400 && answer.status != 200) {
+    return Status::DataLoss(fmt::format("{} answers {} instead of 200: is it an octavo server?",
+                                        address, answer.status));
+  }
   if (answer.status != 200) {
     std::string message =
         fmt::format("{} answers {}: {}", address, answer.status, MessageOf(answer.body));
@@ -110,9 +121,18 @@ Result<boost::json::object> ReadAnswer(const std::string& address, const std::st
 
 }  // namespace
 
+Result<std::string> ReadApiKey() {
+  std::string key = base::ReadEnvironment("OCTAVO_API_KEY").value_or("");
+  const auto odd = std::ranges::find_if(key, [](char c) { return c < ' ' || c > '~'; });
+  if (odd == key.end()) return key;
+  return Status::InvalidArgument(
+      fmt::format("OCTAVO_API_KEY: the byte {:#04x} at offset {} cannot stand in an HTTP header",
+                  static_cast<unsigned char>(*odd), odd - key.begin()));
+}
+
 Result<boost::json::object> PostJson(const bench::ServingTarget& target,
                                      const boost::json::object& body) {
-  const std::string address = fmt::format("{}:{}", target.host, target.port);
+  const std::string address = bench::HostHeader(target);
   asio::io_context io{1};
   ServerAnswer answer;
   asio::ip::tcp::resolver resolver(io);
@@ -126,6 +146,10 @@ Result<boost::json::object> PostJson(const bench::ServingTarget& target,
       std::chrono::duration<double>(target.timeout_s)));
   asio::co_spawn(io, Exchange(stream, endpoints, request, &answer), asio::detached);
   io.run();
+  if (answer.error == beast::error::timeout) {
+    return Status::Unavailable(
+        fmt::format("no answer from {} within {} s", address, target.timeout_s));
+  }
   if (answer.error) {
     return Status::Unavailable(fmt::format("no answer from {}: {}; is octavo serve running there?",
                                            address, answer.error.message()));

@@ -10,8 +10,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/environment.h"
 #include "cli/option_values.h"
+#include "cli/server_call.h"
 #include "cli/streams.h"
 
 namespace octavo::cli {
@@ -155,7 +155,9 @@ Status ServingBench::Run() {
     return Status::InvalidArgument(fmt::format(
         "--timeout is {}, but must be above 0 and at most 1000000 seconds", target_.timeout_s));
   }
-  target_.api_key = base::ReadEnvironment("OCTAVO_API_KEY").value_or("");
+  Result<std::string> key = ReadApiKey();
+  if (!key.ok()) return key.status();
+  target_.api_key = *std::move(key);
   if (Status status = ReadGoodput(); !status.ok()) return status;
   Result<std::vector<double>> percentiles = ReadPercentiles(percentiles_);
   if (!percentiles.ok()) return percentiles.status();

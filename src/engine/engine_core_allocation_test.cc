@@ -1,6 +1,6 @@
 // A steady decode step allocates nothing, from its plan to its last token id: neither the core on a
-// simulated model, nor a model on its compute threads. This file counts what the whole test program
-// allocates.
+// simulated model, nor a model on its compute threads. This file counts every operator new of the
+// test program.
 
 #include <gtest/gtest.h>
 
@@ -127,34 +127,43 @@ class TestModelEngine {
   EngineCore core_;
 };
 
-TEST(EngineCoreAllocationTest, NeitherDoesTheModelsPartOfTheStepOnAnyNumberOfThreads) {
+// Eight sequences decode for 100 steps; half of them are drawn, and some share a beginning.
+void ExpectNoAllocation(const model::LoadedFile& file, const model::TestModelOptions& options) {
   constexpr uint32_t kNumSequences = 8;
-  const model::LoadedFile file(model::TestModelFile{});
-  for (const kernels::KvDtype kv_dtype : {kernels::KvDtype::kFloat16, kernels::KvDtype::kInt8}) {
-    for (const int num_threads : {1, 3}) {
-      model::TestModelOptions options;
-      options.num_threads = num_threads;
-      options.num_blocks = 256;
-      options.kv_dtype = kv_dtype;
-      TestModelEngine engine(file, options);
-      const auto sink = std::make_shared<CountingSink>();
-      for (uint32_t i = 0; i < kNumSequences; ++i) {
-        // Half of them share a beginning of two blocks; every second one is drawn.
-        const std::vector<TokenId> prompt = PromptOf(40 + i, i % 2 == 0 ? 1 : i);
-        Request request = i % 4 < 2 ? Greedy(prompt, 200) : Drawn(prompt, 200);
-        request.params.logprobs.reset();
-        auto state = engine.core().Prepare(request, 1, sink);
-        state->id = i + 1;
-        engine.core().Add(std::move(state));
+  TestModelEngine engine(file, options);
+  const auto sink = std::make_shared<CountingSink>();
+  for (uint32_t i = 0; i < kNumSequences; ++i) {
+    const std::vector<TokenId> prompt = PromptOf(40 + i, i % 3);
+    Request request = i % 2 == 0 ? Greedy(prompt, 200) : Drawn(prompt, 200);
+    request.params.logprobs.reset();
+    auto state = engine.core().Prepare(request, 1, sink);
+    state->id = i + 1;
+    engine.core().Add(std::move(state));
+  }
+  while (sink->num_tokens() < 16 * kNumSequences) engine.core().Step();
+  const size_t num_tokens = sink->num_tokens();
+  const int64_t before = num_allocations;
+
+  for (int step = 0; step < 100; ++step) engine.core().Step();
+
+  EXPECT_EQ(num_allocations - before, 0);
+  EXPECT_EQ(sink->num_tokens() - num_tokens, 100u * kNumSequences);
+}
+
+TEST(EngineCoreAllocationTest, NorDoesTheModelWhateverItsFormatsAndThreads) {
+  for (const tensor::DType weights : {tensor::DType::kF32, tensor::DType::kQ8_0}) {
+    const model::LoadedFile file(model::TestModelFile{weights});
+    for (const kernels::KvDtype kv_dtype : {kernels::KvDtype::kFloat16, kernels::KvDtype::kInt8}) {
+      for (const int num_threads : {1, 3}) {
+        SCOPED_TRACE(::testing::Message()
+                     << "weights " << static_cast<int>(weights) << ", K and V "
+                     << static_cast<int>(kv_dtype) << ", threads " << num_threads);
+        model::TestModelOptions options;
+        options.num_threads = num_threads;
+        options.num_blocks = 256;
+        options.kv_dtype = kv_dtype;
+        ExpectNoAllocation(file, options);
       }
-      while (sink->num_tokens() < 16 * kNumSequences) engine.core().Step();
-      const size_t num_tokens = sink->num_tokens();
-      const int64_t before = num_allocations;
-
-      for (int step = 0; step < 100; ++step) engine.core().Step();
-
-      EXPECT_EQ(num_allocations - before, 0) << num_threads << " threads";
-      EXPECT_EQ(sink->num_tokens() - num_tokens, 100u * kNumSequences);
     }
   }
 }

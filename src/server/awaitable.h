@@ -6,12 +6,18 @@
 // Invariants: every Offload comes back, also after Finish.
 
 #include <atomic>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/execution/outstanding_work.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstddef>
+#include <exception>
 #include <type_traits>
+#include <utility>
 
 namespace octavo::server {
 
@@ -44,11 +50,24 @@ template <typename Work>
 Awaitable<std::invoke_result_t<Work&>> Offload(Workers& workers, Work& work) {
   using Value = std::invoke_result_t<Work&>;
   if (workers.is_finishing()) co_return Value();  // a pool that has been joined runs nothing
-  auto run = [&]() -> Awaitable<Value> {
-    if (workers.is_finishing()) co_return Value();
-    co_return work();
+  Value value{};
+  std::exception_ptr failure;
+  // Counts as work of the caller's executor, which would end otherwise while it waits.
+  const auto home =
+      asio::prefer(co_await asio::this_coro::executor, asio::execution::outstanding_work.tracked);
+  auto start = [&](auto resume) {
+    asio::post(workers.pool(), [&, resume = std::move(resume)]() mutable {
+      try {
+        if (!workers.is_finishing()) value = work();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      asio::post(home, std::move(resume));  // at once: other work may be queued in the pool
+    });
   };
-  co_return co_await asio::co_spawn(workers.pool(), run, asio::use_awaitable);
+  co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(start, asio::use_awaitable);
+  if (failure) std::rethrow_exception(failure);
+  co_return value;
 }
 
 }  // namespace octavo::server

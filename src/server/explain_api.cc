@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,18 +40,27 @@ ApiResult<ApiCall> ParseChatPrompt(std::string_view body, const LimitOptions& li
   return ApiCall(*std::move(call));
 }
 
-void WriteBlocks(const std::vector<kvcache::BlockExplanation>& blocks, int64_t num_prompt_tokens,
-                 int64_t block_size, JsonWriter& json) {
+// The block's text: what is cut off of a character at its ends becomes U+FFFD.
+std::string TextOf(const Engine& engine, std::span<const TokenId> tokens) {
+  std::string bytes;
+  for (const TokenId id : tokens) bytes += engine.TokenBytes(id);
+  return bytes;
+}
+
+void WriteBlocks(const Engine& engine, std::span<const TokenId> tokens,
+                 const std::vector<kvcache::BlockExplanation>& blocks, JsonWriter& json) {
+  const auto block_size = static_cast<size_t>(engine.model_info().block_size);
   const int64_t now_ms = engine::ExplanationClockMs();
   json.BeginArray();
   for (size_t i = 0; i < blocks.size(); ++i) {
-    const int64_t first = static_cast<int64_t>(i) * block_size;
+    const size_t first = i * block_size;
+    const auto in_block = tokens.subspan(first, std::min(block_size, tokens.size() - first));
     json.BeginObject()
         .Member("index", static_cast<int64_t>(i))
-        .Member("first_position", first)
-        .Member("num_tokens", std::min(block_size, num_prompt_tokens - first));
+        .Member("first_position", static_cast<int64_t>(first))
+        .Member("num_tokens", static_cast<int64_t>(in_block.size()));
     WriteBlockMembers(blocks[i], now_ms, json);
-    json.EndObject();
+    json.Member("text", TextOf(engine, in_block)).EndObject();
   }
   json.EndArray();
 }
@@ -56,62 +69,107 @@ void WriteBlocks(const std::vector<kvcache::BlockExplanation>& blocks, int64_t n
 std::string ExplainRequest(const std::string& model_name, Engine& engine, const Request& request) {
   const std::vector<TokenId>& ids = request.prompt_token_ids;
   const std::vector<kvcache::BlockExplanation> blocks = engine.Explain(ids, request.cache_salt);
-  const int64_t block_size = engine.model_info().block_size;
   JsonWriter json;
   json.BeginObject().Member("model", model_name).Key("prompt_token_ids");
   WriteTokenIds(ids, json);
-  json.Key("token_strs").BeginArray();
-  for (const TokenId id : ids) json.String(engine.TokenBytes(id));
-  json.EndArray();
   json.Key("explanation")
       .BeginObject()
-      .Member("block_size", block_size)
+      .Member("block_size", int64_t{engine.model_info().block_size})
       .Member("num_cached_tokens", engine::Summarize(blocks).num_cached_tokens);
   json.Key("blocks");
-  WriteBlocks(blocks, static_cast<int64_t>(ids.size()), block_size, json);
+  WriteBlocks(engine, ids, blocks, json);
   json.EndObject().EndObject();
   return json.Take();
 }
 
-// parse(body, limits, engine) is an ApiResult<ApiCall> of one prompt.
-template <auto parse>
-Awaitable<void> Explain(Service& service, Exchange& exchange) {
-  const ApiResult<Service::Place> place = service.TakePlace();
-  if (!place.ok()) {
-    co_await exchange.Send(place.error().Response());
-    co_return;
-  }
-  Engine& engine = *service.engine();
-  auto read = [&] { return parse(exchange.request().body, service.options().limits, engine); };
-  ApiResult<ApiCall> call = co_await Offload(service.workers(), read);
-  exchange.ReleaseBody();
-  std::optional<ApiError> error;
-  if (!call.ok()) {
-    error = call.error();
-  } else {
-    error = service.CheckModel(call->model);
-  }
-  if (error) {
-    co_await exchange.Send(error->Response());
-    co_return;
-  }
-  Request& request = call->requests.front();
-  request.cache_salt = SaltWithin(exchange.key_salt(), std::move(request.cache_salt));
-  auto ask = [&] { return ExplainRequest(service.model_name(), engine, request); };
-  HttpResponse response;
-  response.body = co_await Offload(service.slow_workers(), ask);
-  co_await exchange.Send(std::move(response));
+// How many questions may wait; after each step some are answered.
+constexpr int kMaxQuestions = 16;
+
+ApiError TooManyQuestions() {
+  ApiError error;
+  error.status = 429;
+  error.code = "rate_limit_exceeded";
+  error.message = fmt::format("{} prompts wait to be explained, which is the most; try again later",
+                              kMaxQuestions);
+  return error;
 }
+
+// Shared by the two paths; the I/O thread's.
+class Explainer {
+ public:
+  explicit Explainer(Service& service) : service_(service) {}
+
+  // parse(body, limits, engine) is an ApiResult<ApiCall> of one prompt.
+  template <auto parse>
+  Awaitable<void> Handle(Exchange& exchange) {
+    const ApiResult<Service::Place> place = service_.TakePlace();
+    if (!place.ok()) {
+      co_await exchange.Send(place.error().Response());
+      co_return;
+    }
+    auto read = [&] {
+      return parse(exchange.request().body, service_.options().limits, *service_.engine());
+    };
+    ApiResult<ApiCall> call = co_await Offload(service_.workers(), read);
+    exchange.ReleaseBody();
+    std::optional<ApiError> error;
+    if (!call.ok()) {
+      error = call.error();
+    } else if (!(error = service_.CheckModel(call->model)) && num_waiting_ >= kMaxQuestions) {
+      error = TooManyQuestions();
+    }
+    if (error) {
+      co_await exchange.Send(error->Response());
+      co_return;
+    }
+    const Waiting waiting(&num_waiting_);
+    co_await Answer(exchange, call->requests.front());
+  }
+
+ private:
+  class Waiting {
+   public:
+    explicit Waiting(int* count) : count_(count) { ++*count_; }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+    ~Waiting() { --*count_; }
+
+   private:
+    int* count_;
+  };
+
+  Awaitable<void> Answer(Exchange& exchange, Request& request) {
+    request.cache_salt = SaltWithin(exchange.key_salt(), std::move(request.cache_salt));
+    const auto has_left = std::make_shared<std::atomic<bool>>(false);
+    exchange.WatchClient([has_left] { *has_left = true; });
+    auto ask = [&] {
+      if (*has_left) return std::string();
+      return ExplainRequest(service_.model_name(), *service_.engine(), request);
+    };
+    HttpResponse response;
+    response.body = co_await Offload(service_.question_workers(), ask);
+    if (*has_left) {
+      exchange.account().status = 499;
+      co_return;
+    }
+    co_await exchange.Send(std::move(response));
+  }
+
+  Service& service_;
+  int num_waiting_ = 0;
+};
 
 }  // namespace
 
 void AddExplainApi(Service& service, Router& router) {
-  const auto add = [&](const char* path, Awaitable<void> (*handler)(Service&, Exchange&)) {
-    router.Add(Method::kPost, path, Guard::kKey,
-               [&service, handler](Exchange& exchange) { return handler(service, exchange); });
-  };
-  add("/v1/completions/explain", Explain<ParseCompletionPrompt>);
-  add("/v1/chat/completions/explain", Explain<ParseChatPrompt>);
+  const auto explainer = std::make_shared<Explainer>(service);
+  router.Add(Method::kPost, "/v1/completions/explain", Guard::kKey,
+             [explainer](Exchange& exchange) {
+               return explainer->Handle<ParseCompletionPrompt>(exchange);
+             });
+  router.Add(
+      Method::kPost, "/v1/chat/completions/explain", Guard::kKey,
+      [explainer](Exchange& exchange) { return explainer->Handle<ParseChatPrompt>(exchange); });
 }
 
 }  // namespace octavo::server

@@ -60,7 +60,7 @@ Awaitable<std::optional<ApiError>> Generation::Start(std::vector<Request> reques
     auto compile = [&] {
       return fate_->is_cut_off() ? Submitted() : SubmitAll(engine, std::move(requests), flag_);
     };
-    submitted = co_await Offload(service_.slow_workers(), compile);
+    submitted = co_await Offload(service_.compile_workers(), compile);
   }
   streams_ = std::move(submitted->streams);
   co_return std::move(submitted->error);

@@ -31,8 +31,9 @@ std::optional<ApiError> ErrorOf(const std::vector<RequestOutput>& outputs) {
       error.status = 500;
       error.code = "generation_failed";
       error.message =
-          "no token could be chosen: the model's logits are not finite, or nothing is "
-          "allowed";
+          "no token could be chosen: the model's logits are not finite, or the request allows "
+          "none here, or what its output must match takes too long to match (with n outputs, each "
+          "has 1/n of the time)";
       return error;
     }
   }

@@ -11,7 +11,8 @@
 namespace octavo::server {
 namespace {
 
-constexpr size_t kNumSlowWorkers = 2;
+constexpr size_t kNumCompileWorkers = 2;
+constexpr size_t kNumQuestionWorkers = 4;  // so many are answered after one step
 
 }  // namespace
 
@@ -20,14 +21,16 @@ Service::Service(const ServerOptions& options, std::string version)
       version_(std::move(version)),
       created_(static_cast<int64_t>(std::time(nullptr))),
       workers_(options.num_workers),
-      slow_workers_(kNumSlowWorkers),
+      compile_workers_(kNumCompileWorkers),
+      question_workers_(kNumQuestionWorkers),
       model_names_(options.reports.served_model_names) {
   if (model_names_.empty()) model_names_.emplace_back();
 }
 
 void Service::FinishWorkers() {
   workers_.Finish();
-  slow_workers_.Finish();
+  compile_workers_.Finish();
+  question_workers_.Finish();
 }
 
 void Service::SetEngine(std::unique_ptr<Engine> engine) {

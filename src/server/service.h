@@ -32,9 +32,10 @@ class Service {
   const ServerOptions& options() const { return options_; }
   const std::string& version() const { return version_; }
   Workers& workers() { return workers_; }
-  // For what may take seconds, so that the rest does not wait behind it: grammars to be compiled,
-  // and questions that the engine answers between two steps.
-  Workers& slow_workers() { return slow_workers_; }
+  // For requests whose grammar must be compiled, which may take seconds: the others do not wait.
+  Workers& compile_workers() { return compile_workers_; }
+  // For questions that the engine answers between two steps: each holds its worker until then.
+  Workers& question_workers() { return question_workers_; }
   void FinishWorkers();
   RequestMetrics& metrics() { return metrics_; }
 
@@ -78,7 +79,8 @@ class Service {
   const std::string version_;
   const int64_t created_;
   Workers workers_;
-  Workers slow_workers_;
+  Workers compile_workers_;
+  Workers question_workers_;
   RequestMetrics metrics_;
   Phase phase_ = Phase::kLoading;
   std::unique_ptr<Engine> engine_;

@@ -1,5 +1,6 @@
 """What the cache of a running server holds of a prompt: the /explain paths, and `octavo explain --base-url`."""
 
+import concurrent.futures
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ def octavo_explain(base_url, *arguments, key=None):
     environment = {name: value for name, value in os.environ.items() if name != "OCTAVO_API_KEY"}
     if key:
         environment["OCTAVO_API_KEY"] = key
-    return subprocess.run([server.PROGRAM, "explain", "--base-url", base_url, *map(str, arguments)],
+    return subprocess.run([server.PROGRAM, "explain", "--base-url", base_url, *(a if isinstance(a, bytes) else str(a) for a in arguments)],
                           capture_output=True, text=True, env=environment, timeout=120)
 
 
@@ -64,11 +65,11 @@ class ExplainPathsTest(ServerTest):
         explained = self.server.post("/v1/chat/completions/explain", {"messages": messages}).json()
         rendered = self.server.post("/v1/chat/completions/render", {"messages": messages}).json()
         self.assertEqual(explained["prompt_token_ids"], rendered["token_ids"])
-        self.assertEqual("".join(explained["token_strs"]), rendered["prompt"])
+        self.assertEqual("".join(block["text"] for block in explained["explanation"]["blocks"]), rendered["prompt"])
         self.assertEqual(explained["explanation"]["num_cached_tokens"], len(rendered["token_ids"]))
 
-    def test_bad_bodies_are_refused_as_by_the_paths_that_generate(self):
-        for fields, parameter in (({}, "prompt"), ({"prompt": [ids(3), ids(4)]}, "prompt"), ({"prompt": []}, "prompt"),
+    def test_a_body_without_one_prompt_that_fits_is_refused(self):
+        for fields, parameter in (({}, "prompt"), ({"prompt": [ids(3), ids(4)]}, "prompt"), ({"prompt": []}, "prompt"), ({"prompt": ids(9000)}, "prompt"),
                                   ({"prompt": "x", "cache_salt": 1}, "cache_salt")):
             with self.subTest(fields):
                 self.assert_refused(self.server.post("/v1/completions/explain", fields), param=parameter)
@@ -80,12 +81,14 @@ class ExplainPathsTest(ServerTest):
         self.server.complete(text, max_tokens=1)
         table = octavo_explain(self.server.base_url, "-p", text + " The end.")
         self.assertEqual(table.returncode, 0, table.stderr)
-        self.assertIn('"Once upon a time there was" ...', table.stdout)
+        self.assertIn('"Once upon a time there was a lit" ...', table.stdout)
         self.assertRegex(table.stdout, r"0-15 +16/16  hit ")
-        done = octavo_explain(self.server.base_url, "-p", text + " The end.", "--json")
-        printed = json.loads(done.stdout)
-        asked = self.explain(prompt=text + " The end.")
-        self.assertEqual(printed, {name: value for name, value in asked.items() if name != "token_strs"})
+        done = octavo_explain(self.server.base_url + "/v1/", "-p", text + " The end.", "--json")
+        self.assertEqual(json.loads(done.stdout), self.explain(prompt=text + " The end."))
+
+    def test_characters_of_several_tokens_are_shown_whole(self):
+        table = octavo_explain(self.server.base_url, "-p", "日本語の絵文字 🦊")
+        self.assertIn('"日本語の絵文字 🦊"', table.stdout)
 
     def test_the_command_asks_for_token_ids_and_conversations_under_a_salt(self):
         self.server.complete(self.prompt, max_tokens=1, cache_salt="mine")
@@ -105,14 +108,36 @@ class ExplainPathsTest(ServerTest):
         for arguments, message in ((("-p", "x", "--warm", "y"), "--warm is for a model that is loaded here"),
                                    (("-p", "x", "-m", "model.gguf"), "--model is for a model that is loaded here"),
                                    (("-p", "x", "--timeout", "0"), "--timeout is 0"),
+                                   (("-p", "x", "--cache-salt", b"\xff"), "--cache-salt: the byte at offset 0"),
                                    (("-p", "x" * 60000,), "answers 400: ")):
             with self.subTest(arguments[2:]):
                 refused = octavo_explain(self.server.base_url, *arguments)
                 self.assertNotEqual(refused.returncode, 0)
                 self.assertIn(message, refused.stderr)
+        spoiled = octavo_explain(self.server.base_url, "-p", "x", key="key\r\nX: y")
+        self.assertIn("OCTAVO_API_KEY: the byte 0x0d at offset 3", spoiled.stderr)
         unsalted = subprocess.run([server.PROGRAM, "explain", "-p", "x", "--cache-salt", "y"], capture_output=True,
                                   text=True, timeout=60)
-        self.assertIn("name the server with --base-url", unsalted.stderr)
+        self.assertIn("--cache-salt is for a server: name it with --base-url", unsalted.stderr)
+
+
+class BusyEngineTest(unittest.TestCase):
+    def test_a_bounded_number_waits_for_the_end_of_a_step(self):
+        """The prompt is one step of seconds; what asks meanwhile waits for its end, or is sent away at once."""
+        with Server("--threads", 1, "--max-num-batched-tokens", 3000, "--block-size", 16) as busy:
+            with concurrent.futures.ThreadPoolExecutor(41) as threads:
+                long = threads.submit(busy.complete, ids(3000), max_tokens=1)
+                busy.wait_until(lambda: busy.get("/server_info").json()["num_generations"] == 1)
+                asked = [threads.submit(busy.post, "/v1/completions/explain", {"prompt": ids(40)}) for _ in range(40)]
+                answers = [each.result() for each in asked]
+                long.result()
+            refused = [answer for answer in answers if answer.status == 429]
+            explained = [answer for answer in answers if answer.status == 200]
+            self.assertEqual(len(refused) + len(explained), 40)
+            self.assertGreaterEqual(len(explained), 16)
+            self.assertGreater(len(refused), 0)
+            self.assertIn("16 prompts wait", refused[0].json()["error"]["message"])
+            self.assertIn("Retry-After", refused[0].headers)
 
 
 class KeysTest(unittest.TestCase):
