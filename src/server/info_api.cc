@@ -176,7 +176,7 @@ Awaitable<void> ResetPrefixCache(Service& service, Exchange& exchange) {
     engine.ResetPrefixCache();
     return engine.stats().cache.num_blocks_in_use == 0;
   };
-  const bool success = co_await Offload(service.workers(), reset);
+  const bool success = co_await Offload(service.question_workers(), reset);
   JsonWriter json;
   json.BeginObject().Member("success", success).EndObject();
   co_await exchange.Send(Json(json));
@@ -190,7 +190,7 @@ Awaitable<void> CheckIntegrity(Service& service, Exchange& exchange) {
   }
   Engine& engine = *service.engine();
   auto audit = [&engine] { return engine.CheckIntegrity(); };
-  const Status sound = co_await Offload(service.workers(), audit);
+  const Status sound = co_await Offload(service.question_workers(), audit);
   if (!sound.ok()) {
     co_await exchange.Send(FromStatus(sound).Response());
     co_return;
