@@ -19,10 +19,17 @@ void Require(bool holds) {
   if (!holds) std::abort();
 }
 
+// What the server has written must be JSON, however deep.
+boost::json::value ParseOwn(std::string_view json) {
+  boost::json::parse_options options;
+  options.max_depth = SIZE_MAX;
+  return boost::json::parse(json, {}, options);
+}
+
 void ReadBody(std::string_view body) {
   const ApiResult<boost::json::object> object = ParseObject(body, 64);
   if (!object.ok()) {
-    boost::json::parse(object.error().Json());
+    ParseOwn(object.error().Json());
     return;
   }
   JsonFields fields(*object);
@@ -38,16 +45,15 @@ void ReadBody(std::string_view body) {
   ChatInput input;
   ReadChatInput(fields, &input);
   if (!fields.ok()) {
-    boost::json::parse(fields.error().Json());
+    ParseOwn(fields.error().Json());
     return;
   }
   Require(request.params.n >= 1 && request.params.n <= 128);
   Require(request.params.max_tokens.value_or(1) >= 1);
   if (!input.tools_json.empty()) {
-    DescribeTools(boost::json::parse(input.messages_json).as_array(),
-                  boost::json::parse(input.tools_json).as_array());
+    DescribeTools(ParseOwn(input.messages_json).as_array(), ParseOwn(input.tools_json).as_array());
   }
-  if (const auto constraint = tools.Constraint()) boost::json::parse(*constraint->json);
+  if (const auto constraint = tools.Constraint()) ParseOwn(*constraint->json);
 }
 
 // The same bytes as what a model says: no text is lost or invented.
