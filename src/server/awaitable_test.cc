@@ -59,6 +59,7 @@ TEST(OffloadTest, WhatIsQueuedWhenTheWorkersFinishComesBackEmpty) {
   };
   asio::co_spawn(io, offload(1), asio::detached);
   asio::co_spawn(io, offload(2), asio::detached);
+  io.poll();  // now both stand in the pool
   std::thread runs([&io] { io.run(); });
   has_begun.get_future().wait();
   std::thread finishes([&workers] { workers.Finish(); });

@@ -122,7 +122,6 @@ class Explainer {
       co_await exchange.Send(error->Response());
       co_return;
     }
-    const Waiting waiting(&num_waiting_);
     co_await Answer(exchange, call->requests.front());
   }
 
@@ -147,7 +146,10 @@ class Explainer {
       return ExplainRequest(service_.model_name(), *service_.engine(), request);
     };
     HttpResponse response;
-    response.body = co_await Offload(service_.question_workers(), ask);
+    {
+      const Waiting waiting(&num_waiting_);  // not while the answer is sent: clients may be slow
+      response.body = co_await Offload(service_.question_workers(), ask);
+    }
     if (*has_left) {
       exchange.account().status = 499;
       co_return;
