@@ -65,8 +65,30 @@ class CountingSink : public RequestSink {
   size_t num_tokens_ = 0;
 };
 
+// `request_of(i)` for each of `num_sequences`, which all decode in every step that is counted.
+template <typename RequestOf>
+void ExpectNoAllocation(EngineCore& core, uint32_t num_sequences, RequestOf request_of) {
+  constexpr size_t kNumSteps = 150;
+  const auto sink = std::make_shared<CountingSink>();
+  for (uint32_t i = 0; i < num_sequences; ++i) {
+    Request request = request_of(i);
+    request.params.logprobs.reset();
+    auto state = core.Prepare(request, 1, sink);
+    state->id = i + 1;
+    core.Add(std::move(state));
+  }
+  while (sink->num_tokens() < 16 * num_sequences) core.Step();
+  const size_t num_tokens = sink->num_tokens();
+  const int64_t before = num_allocations;
+  EXPECT_GT(before, 0);  // they are counted
+
+  for (size_t step = 0; step < kNumSteps; ++step) core.Step();
+
+  EXPECT_EQ(num_allocations - before, 0);
+  EXPECT_EQ(sink->num_tokens() - num_tokens, kNumSteps * num_sequences);
+}
+
 TEST(EngineCoreAllocationTest, ASteadyDecodeStepAllocatesNothing) {
-  constexpr uint32_t kNumSequences = 64;
   Profiler profiler;
   profiler.Attach(1);
   for (const bool caches : {true, false}) {
@@ -74,23 +96,9 @@ TEST(EngineCoreAllocationTest, ASteadyDecodeStepAllocatesNothing) {
     core.cache.enable_prefix_caching = caches;
     core.profiler = caches ? &profiler : nullptr;
     SimulatedEngine engine(core);
-    const auto sink = std::make_shared<CountingSink>();
-    for (uint32_t i = 0; i < kNumSequences; ++i) {
-      Request request = Greedy(PromptOf(20 + i % 16, i), 200);
-      request.params.logprobs.reset();
-      auto state = engine.core().Prepare(request, 1, sink);
-      state->id = i + 1;
-      engine.core().Add(std::move(state));
-    }
-    while (sink->num_tokens() < 16 * kNumSequences) engine.core().Step();
-    const size_t num_tokens = sink->num_tokens();
-    const int64_t before = num_allocations;
-    EXPECT_GT(before, 0);  // they are counted
-
-    for (int step = 0; step < 150; ++step) engine.core().Step();  // each takes nine new blocks
-
-    EXPECT_EQ(num_allocations - before, 0);
-    EXPECT_EQ(sink->num_tokens() - num_tokens, 150u * kNumSequences);
+    // Each step takes nine new blocks.
+    ExpectNoAllocation(engine.core(), 64,
+                       [](uint32_t i) { return Greedy(PromptOf(20 + i % 16, i), 200); });
   }
 }
 
@@ -127,29 +135,6 @@ class TestModelEngine {
   EngineCore core_;
 };
 
-// Eight sequences decode for 100 steps; half of them are drawn, and some share a beginning.
-void ExpectNoAllocation(const model::LoadedFile& file, const model::TestModelOptions& options) {
-  constexpr uint32_t kNumSequences = 8;
-  TestModelEngine engine(file, options);
-  const auto sink = std::make_shared<CountingSink>();
-  for (uint32_t i = 0; i < kNumSequences; ++i) {
-    const std::vector<TokenId> prompt = PromptOf(40 + i, i % 3);
-    Request request = i % 2 == 0 ? Greedy(prompt, 200) : Drawn(prompt, 200);
-    request.params.logprobs.reset();
-    auto state = engine.core().Prepare(request, 1, sink);
-    state->id = i + 1;
-    engine.core().Add(std::move(state));
-  }
-  while (sink->num_tokens() < 16 * kNumSequences) engine.core().Step();
-  const size_t num_tokens = sink->num_tokens();
-  const int64_t before = num_allocations;
-
-  for (int step = 0; step < 100; ++step) engine.core().Step();
-
-  EXPECT_EQ(num_allocations - before, 0);
-  EXPECT_EQ(sink->num_tokens() - num_tokens, 100u * kNumSequences);
-}
-
 TEST(EngineCoreAllocationTest, NorDoesTheModelWhateverItsFormatsAndThreads) {
   for (const tensor::DType weights : {tensor::DType::kF32, tensor::DType::kQ8_0}) {
     const model::LoadedFile file(model::TestModelFile{weights});
@@ -162,7 +147,11 @@ TEST(EngineCoreAllocationTest, NorDoesTheModelWhateverItsFormatsAndThreads) {
         options.num_threads = num_threads;
         options.num_blocks = 256;
         options.kv_dtype = kv_dtype;
-        ExpectNoAllocation(file, options);
+        TestModelEngine engine(file, options);
+        ExpectNoAllocation(engine.core(), 8, [](uint32_t i) {
+          const std::vector<TokenId> prompt = PromptOf(40 + i, i % 3);  // some begin alike
+          return i % 2 == 0 ? Greedy(prompt, 200) : Drawn(prompt, 200);
+        });
       }
     }
   }

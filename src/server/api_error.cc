@@ -112,6 +112,14 @@ ApiError NotFound(std::string code, std::string message) {
   return error;
 }
 
+ApiError TooManyRequests(std::string message) {
+  ApiError error;
+  error.status = 429;
+  error.code = "rate_limit_exceeded";
+  error.message = std::move(message);
+  return error;
+}
+
 ApiError FromStatus(const Status& status) {
   ApiError error;
   error.message = status.message();

@@ -32,6 +32,7 @@ struct ApiError {
 
 ApiError InvalidField(std::string param, std::string message);
 ApiError NotFound(std::string code, std::string message);
+ApiError TooManyRequests(std::string message);  // 429: later it may go
 // What a Status of the engine means to a client: kInvalidArgument is the client's fault, the rest
 // the server's.
 ApiError FromStatus(const Status& status);

@@ -3,7 +3,9 @@
 // Purpose:    the coroutine type of the server's handlers, and the way to the worker threads.
 // Ownership:  none.
 // Threading:  a handler runs on the I/O thread; what it offloads, on a worker.
-// Invariants: every Offload comes back, also after Finish.
+// Invariants: every Offload comes back, also after Finish; it may begin beside a Finish only if the
+//             handlers' thread calls that itself, or no longer runs. What comes back empty then is
+//             not sent: the server has closed its connections before.
 
 #include <atomic>
 #include <boost/asio/any_io_executor.hpp>

@@ -85,15 +85,6 @@ std::string ExplainRequest(const std::string& model_name, Engine& engine, const 
 // How many questions may wait; after each step some are answered.
 constexpr int kMaxQuestions = 16;
 
-ApiError TooManyQuestions() {
-  ApiError error;
-  error.status = 429;
-  error.code = "rate_limit_exceeded";
-  error.message = fmt::format("{} prompts wait to be explained, which is the most; try again later",
-                              kMaxQuestions);
-  return error;
-}
-
 // Shared by the two paths; the I/O thread's.
 class Explainer {
  public:
@@ -116,7 +107,8 @@ class Explainer {
     if (!call.ok()) {
       error = call.error();
     } else if (!(error = service_.CheckModel(call->model)) && num_waiting_ >= kMaxQuestions) {
-      error = TooManyQuestions();
+      error = TooManyRequests(fmt::format(
+          "{} prompts wait to be explained, which is the most; try again later", kMaxQuestions));
     }
     if (error) {
       co_await exchange.Send(error->Response());

@@ -66,12 +66,8 @@ ApiResult<Service::Place> Service::TakePlace() {
   if (std::optional<ApiError> error = CheckReady()) return *std::move(error);
   const uint32_t limit = options_.limits.max_concurrent_requests;
   if (num_generations_ >= limit) {
-    ApiError error;
-    error.status = 429;
-    error.code = "rate_limit_exceeded";
-    error.message = fmt::format("{} requests are being served, which is the most; try again later",
-                                num_generations_);
-    return error;
+    return TooManyRequests(fmt::format(
+        "{} requests are being served, which is the most; try again later", num_generations_));
   }
   ++num_generations_;
   return Place(this);

@@ -1,8 +1,10 @@
 """What the cache of a running server holds of a prompt: the /explain paths, and `octavo explain --base-url`."""
 
 import concurrent.futures
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import unittest
 
@@ -10,13 +12,12 @@ import server
 from server import Server, ServerTest, ids
 
 
-
 def octavo_explain(base_url, *arguments, key=None):
     environment = {name: value for name, value in os.environ.items() if name != "OCTAVO_API_KEY"}
     if key:
         environment["OCTAVO_API_KEY"] = key
-    return subprocess.run([server.PROGRAM, "explain", "--base-url", base_url, *(a if isinstance(a, bytes) else str(a) for a in arguments)],
-                          capture_output=True, text=True, env=environment, timeout=120)
+    return subprocess.run([server.PROGRAM, "explain", "--base-url", base_url, *arguments], capture_output=True, text=True,
+                          env=environment, timeout=120)
 
 
 def outcomes(explained):
@@ -69,12 +70,27 @@ class ExplainPathsTest(ServerTest):
         self.assertEqual(explained["explanation"]["num_cached_tokens"], len(rendered["token_ids"]))
 
     def test_a_body_without_one_prompt_that_fits_is_refused(self):
-        for fields, parameter in (({}, "prompt"), ({"prompt": [ids(3), ids(4)]}, "prompt"), ({"prompt": []}, "prompt"), ({"prompt": ids(9000)}, "prompt"),
-                                  ({"prompt": "x", "cache_salt": 1}, "cache_salt")):
+        for fields, parameter in (({}, "prompt"), ({"prompt": [ids(3), ids(4)]}, "prompt"), ({"prompt": []}, "prompt"),
+                                  ({"prompt": ids(9000)}, "prompt"), ({"prompt": "x", "cache_salt": 1}, "cache_salt")):
             with self.subTest(fields):
                 self.assert_refused(self.server.post("/v1/completions/explain", fields), param=parameter)
         self.assert_refused(self.server.post("/v1/chat/completions/explain", {"messages": []}), param="messages")
         self.assert_refused(self.server.post("/v1/completions/explain", {"prompt": "x", "model": "other"}), status=404)
+
+    def test_clients_that_do_not_read_their_answers_keep_nobody_from_asking(self):
+        """As many as may wait for the engine, with answers that no socket's buffer holds."""
+        body = json.dumps({"prompt": ids(8000)}).encode()
+        head = f"POST /v1/completions/explain HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        with contextlib.ExitStack() as stack:
+            for _ in range(16):
+                slow = stack.enter_context(socket.socket())
+                slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+                slow.connect(("127.0.0.1", self.server.port))
+                slow.sendall(head + body)
+            self.server.wait_until(lambda: self.server.get("/server_info").json()["num_generations"] == 16)
+            self.server.wait_until(
+                lambda: self.server.post("/v1/completions/explain", {"prompt": ids(9)}).status == 200, timeout=15)
+            self.assertEqual(self.server.get("/server_info").json()["num_generations"], 16)
 
     def test_the_command_shows_the_table_and_the_json_of_the_server(self):
         text = "Once upon a time there was a little fox who lived in the deep green wood and ate berries."
@@ -126,11 +142,12 @@ class BusyEngineTest(unittest.TestCase):
         """The prompt is one step of seconds; what asks meanwhile waits for its end, or is sent away at once."""
         with Server("--threads", 1, "--max-num-batched-tokens", 3000, "--block-size", 16) as busy:
             with concurrent.futures.ThreadPoolExecutor(41) as threads:
-                long = threads.submit(busy.complete, ids(3000), max_tokens=1)
+                long = threads.submit(busy.post, "/v1/completions", {"prompt": ids(3000), "max_tokens": 1}, timeout=500)
                 busy.wait_until(lambda: busy.get("/server_info").json()["num_generations"] == 1)
-                asked = [threads.submit(busy.post, "/v1/completions/explain", {"prompt": ids(40)}) for _ in range(40)]
+                asked = [threads.submit(busy.post, "/v1/completions/explain", {"prompt": ids(40)}, timeout=500)
+                         for _ in range(40)]
                 answers = [each.result() for each in asked]
-                long.result()
+                self.assertEqual(long.result().status, 200)
             refused = [answer for answer in answers if answer.status == 429]
             explained = [answer for answer in answers if answer.status == 200]
             self.assertEqual(len(refused) + len(explained), 40)
