@@ -36,13 +36,6 @@ HWY_INLINE uint32_t MaxMagnitudeBits(D d, const float* HWY_RESTRICT x, int64_t h
   return hn::GetLane(hn::MaxOfLanes(du, max));
 }
 
-// Stores integers in [-127, 127] as codes.
-template <class V>
-HWY_INLINE void StoreCodes(V codes, int8_t* to) {
-  const hn::Rebind<int8_t, hn::DFromV<V>> d8;
-  hn::StoreU(hn::DemoteTo(d8, codes), d8, to);
-}
-
 HWY_INLINE float FloatFromBits(uint32_t bits) {
   float x;
   std::memcpy(&x, &bits, sizeof x);
@@ -69,7 +62,7 @@ void QuantizeHead(const float* HWY_RESTRICT x, int64_t head_dim, StoredHead* hea
   for (int64_t i = 0; i < head_dim; i += kHeadWidth) {
     const auto quotient = hn::Div(hn::LoadU(d, x + i), scale);
     const auto clamped = hn::Min(hn::Max(quotient, hn::Neg(limit)), limit);
-    StoreCodes(RoundToInteger(clamped), head->codes + i);
+    StoreAsBytes(RoundToInteger(clamped), head->codes + i);
   }
 }
 
@@ -120,7 +113,7 @@ void QuantizeQueries(D d, const Pass& pass, const Int8Queries& queries,
     for (int64_t i = 0; i < pass.head_dim; i += kStep) {
       const auto rounded = RoundToInteger(hn::Mul(hn::LoadU(d, q + i), inverse));
       sum = hn::Add(sum, rounded);
-      StoreCodes(rounded, codes + i);
+      StoreAsBytes(rounded, codes + i);
     }
     queries.starts[pair] = KeyStart(hn::GetLane(hn::SumOfLanes(di, sum)));
     state.scale[pair] = (max / 127.0f) * pass.rows.scale;

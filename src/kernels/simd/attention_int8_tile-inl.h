@@ -13,6 +13,7 @@
 
 #include "kernels/simd/attention_int8_dot-inl.h"
 #include "kernels/simd/attention_pass-inl.h"
+#include "kernels/simd/rounding-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace octavo::kernels {
@@ -58,15 +59,6 @@ struct Int8Weights {
 template <class D>
 HWY_INLINE hn::Vec<D> LoadWords(D d, const int8_t* from) {
   return hn::BitCast(d, hn::LoadU(hn::Repartition<int8_t, D>(), from));
-}
-
-// The nearest integer, ties to even. REQUIRES: |x| < 2^22; of other values it is not specified.
-template <class V>
-HWY_INLINE hn::Vec<hn::RebindToSigned<hn::DFromV<V>>> RoundToInteger(V x) {
-  const hn::DFromV<V> d;
-  const hn::RebindToSigned<decltype(d)> di;
-  const V magic = hn::Set(d, 0x1.8p23f);  // what is added to it is left in the low bits
-  return hn::Sub(hn::BitCast(di, hn::Add(x, magic)), hn::BitCast(di, magic));
 }
 
 template <class D, typename Code>

@@ -13,6 +13,7 @@
 
 #include "kernels/matmul.h"
 #include "kernels/simd/quad_dot-inl.h"
+#include "kernels/simd/rounding-inl.h"
 #include "kernels/simd/target-inl.h"
 #include "quant/packed_format.h"
 
@@ -24,10 +25,24 @@ namespace HWY_NAMESPACE {
 inline constexpr int kGroupBatch = 4;
 using D4 = hn::CappedTag<int32_t, kGroupBatch>;
 using Df4 = hn::RebindToFloat<D4>;
+using D16 = hn::Repartition<int16_t, Di>;
+using D8x16 = hn::CappedTag<int16_t, 2 * kGroupBatch>;
 
-// out[i] = the lanes of v[i], joined by `op`.
+// The blocks of 128 bits of v, joined by `op`.
+template <class V, class Op>
+HWY_INLINE auto JoinBlocks(V v, const Op& op) {
+  const hn::DFromV<V> d;
+  if constexpr (sizeof(hn::TFromV<V>) * hn::MaxLanes(d) == 16) {
+    return v;
+  } else {
+    const hn::Half<decltype(d)> half;
+    return JoinBlocks(op(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), op);
+  }
+}
+
+// Lane i of the result: the lanes of v[i], joined by `op`.
 template <class Op>
-HWY_INLINE void ReduceEach(const Vi (&v)[kGroupBatch], const Op& op, int32_t* out) {
+HWY_INLINE hn::Vec<D4> ReduceEach(const Vi (&v)[kGroupBatch], const Op& op) {
   const Di d;
   const hn::Repartition<int64_t, Di> d64;
   const Vi first = op(hn::InterleaveLower(d, v[0], v[1]), hn::InterleaveUpper(d, v[0], v[1]));
@@ -36,14 +51,24 @@ HWY_INLINE void ReduceEach(const Vi (&v)[kGroupBatch], const Op& op, int32_t* ou
   const auto high = hn::BitCast(d64, second);
   const Vi joined = op(hn::BitCast(d, hn::InterleaveLower(d64, low, high)),
                        hn::BitCast(d, hn::InterleaveUpper(d64, low, high)));
-  HWY_ALIGN int32_t blocks[kLanes];
-  hn::Store(joined, d, blocks);
-  auto result = hn::Load(D4(), blocks);
+  return JoinBlocks(joined, op);
+}
+
+// Lanes 2g and 2g + 1 of the result: the sums of low[g] and high[g]. REQUIRES: each lane lies in
+// [-2^9, 2^9], and so every sum in the range of 16 bits.
+HWY_INLINE hn::Vec<D8x16> SumHalves(const Vi (&low)[kGroupBatch], const Vi (&high)[kGroupBatch]) {
+  const D16 d16;
+  const Vi ones = hn::BitCast(Di(), hn::Set(d16, int16_t{1}));
+  // Neighbours in a block of 128 bits are added.
+  const auto pack = [=](Vi a, Vi b)
+                        HWY_ATTR { return hn::BitCast(Di(), hn::ReorderDemote2To(d16, a, b)); };
+  Vi pairs[kGroupBatch];
 #pragma GCC unroll 4
-  for (int i = kGroupBatch; i < kLanes; i += kGroupBatch) {
-    result = op(result, hn::Load(D4(), blocks + i));
-  }
-  hn::Store(result, D4(), out);
+  for (int g = 0; g < kGroupBatch; ++g) pairs[g] = PairDot(pack(low[g], high[g]), ones);
+  const Vi first = PairDot(pack(pairs[0], pairs[1]), ones);
+  const Vi second = PairDot(pack(pairs[2], pairs[3]), ones);
+  return JoinBlocks(hn::BitCast(d16, pack(first, second)),
+                    [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
 }
 
 // Lane by lane, the largest absolute value of some elements as bits: as integers, so that a NaN is
@@ -60,13 +85,12 @@ HWY_INLINE Vi LargestLanes(const float* x, int64_t count) {
 
 // Stores the codes of one half (16 elements) and returns their sum, lane by lane.
 HWY_INLINE Vi QuantizeHalf(const float* x, float inverse, int8_t* codes) {
-  const hn::Rebind<int8_t, Di> d8;
   const Vf factor = hn::Set(Df(), inverse);
   Vi sum = hn::Zero(Di());
 #pragma GCC unroll 4
   for (int k = 0; k < 16; k += kLanes) {
-    const Vi code = hn::NearestInt(hn::Mul(hn::LoadU(Df(), x + k), factor));
-    hn::StoreU(hn::DemoteTo(d8, code), d8, codes + k);
+    const Vi code = RoundToInteger(hn::Mul(hn::LoadU(Df(), x + k), factor));
+    StoreAsBytes(code, codes + k);
     sum = hn::Add(sum, code);
   }
   return sum;
@@ -74,19 +98,18 @@ HWY_INLINE Vi QuantizeHalf(const float* x, float inverse, int8_t* codes) {
 
 // What A3 gives for each of some groups.
 struct GroupBatch {
-  HWY_ALIGN int32_t largest[kGroupBatch];  // bits of the largest absolute values
   HWY_ALIGN float scales[kGroupBatch];
   HWY_ALIGN float inverses[kGroupBatch];  // 0 where all codes are 0
-  HWY_ALIGN int32_t sums[2][kGroupBatch];
   HWY_ALIGN float scaled_sums[kGroupBatch];
+  HWY_ALIGN int16_t half_sums[2 * kGroupBatch];
 };
 
-HWY_INLINE void ScalesOf(GroupBatch* batch) {
+// `largest`: the bits of the largest absolute values.
+HWY_INLINE void ScalesOf(hn::Vec<D4> largest, GroupBatch* batch) {
   const Df4 d;
   const auto limit = hn::Set(d, 127.0f);
-  const auto bits = hn::Load(D4(), batch->largest);
-  const auto amax = hn::BitCast(d, bits);
-  const auto finite = hn::RebindMask(d, hn::Lt(bits, hn::Set(D4(), 0x7f800000)));
+  const auto amax = hn::BitCast(d, largest);
+  const auto finite = hn::RebindMask(d, hn::Lt(largest, hn::Set(D4(), 0x7f800000)));
   const auto usual = hn::And(finite, hn::Ge(amax, hn::Set(d, 0x1p-100f)));
   const auto nan = hn::Set(d, std::numeric_limits<float>::quiet_NaN());
   const auto other = hn::IfThenElse(finite, hn::Zero(d), nan);
@@ -94,7 +117,8 @@ HWY_INLINE void ScalesOf(GroupBatch* batch) {
   hn::Store(hn::IfThenElseZero(usual, hn::Div(limit, amax)), d, batch->inverses);
 }
 
-// The codes and sums of `count` groups from x on.
+// The codes and sums of `count` groups from x on. Where the scale is NaN the sum of the codes is 0,
+// and 0 * NaN a NaN.
 HWY_INLINE void CodesOf(const float* x, int count, int8_t* codes, GroupBatch* batch) {
   Vi low[kGroupBatch];
   Vi high[kGroupBatch];
@@ -111,35 +135,29 @@ HWY_INLINE void CodesOf(const float* x, int count, int8_t* codes, GroupBatch* ba
     low[g] = QuantizeHalf(from, batch->inverses[g], to);
     high[g] = QuantizeHalf(from + 16, batch->inverses[g], to + 16);
   }
-  const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
-  ReduceEach(low, add, batch->sums[0]);
-  ReduceEach(high, add, batch->sums[1]);
-  const auto sum = hn::Add(hn::Load(D4(), batch->sums[0]), hn::Load(D4(), batch->sums[1]));
-  hn::Store(hn::Mul(hn::Load(Df4(), batch->scales), hn::ConvertTo(Df4(), sum)), Df4(),
+  const D8x16 d16;
+  const auto half_sums = SumHalves(low, high);
+  hn::Store(half_sums, d16, batch->half_sums);
+  const auto sums = hn::Add(hn::ShiftRight<16>(hn::BitCast(D4(), half_sums)),
+                            hn::ShiftRight<16>(hn::ShiftLeft<16>(hn::BitCast(D4(), half_sums))));
+  hn::Store(hn::Mul(hn::Load(Df4(), batch->scales), hn::ConvertTo(Df4(), sums)), Df4(),
             batch->scaled_sums);
 }
 
-// Stores what belongs to `count` groups from the one at index `group` on. Where the scale is NaN
-// the sum of the codes is 0, and 0 * NaN a NaN.
+// Stores what belongs to `count` groups from the one at index `group` on.
 HWY_INLINE void StoreGroups(const GroupBatch& batch, int count, int64_t group,
                             const QuantizedRows& out) {
   if (count == kGroupBatch) {
-    const D4 d;
-    const hn::Rebind<int16_t, D4> d16;
-    const auto low = hn::Load(d, batch.sums[0]);
-    const auto high = hn::Load(d, batch.sums[1]);
-    int16_t* const half_sums = out.half_sums + 2 * group;
     hn::StoreU(hn::Load(Df4(), batch.scales), Df4(), out.scales + group);
     hn::StoreU(hn::Load(Df4(), batch.scaled_sums), Df4(), out.scaled_sums + group);
-    hn::StoreU(hn::DemoteTo(d16, hn::InterleaveLower(d, low, high)), d16, half_sums);
-    hn::StoreU(hn::DemoteTo(d16, hn::InterleaveUpper(d, low, high)), d16, half_sums + kGroupBatch);
+    hn::StoreU(hn::Load(D8x16(), batch.half_sums), D8x16(), out.half_sums + 2 * group);
     return;
   }
   for (int g = 0; g < count; ++g) {
     out.scales[group + g] = batch.scales[g];
     out.scaled_sums[group + g] = batch.scaled_sums[g];
-    out.half_sums[2 * (group + g)] = static_cast<int16_t>(batch.sums[0][g]);
-    out.half_sums[2 * (group + g) + 1] = static_cast<int16_t>(batch.sums[1][g]);
+    out.half_sums[2 * (group + g)] = batch.half_sums[2 * g];
+    out.half_sums[2 * (group + g) + 1] = batch.half_sums[2 * g + 1];
   }
 }
 
@@ -155,9 +173,8 @@ void QuantizeRow(const float* x, int64_t begin, int64_t end, int64_t row,
       largest[g] = g < count ? LargestLanes(x + at + g * quant::kGroupInputs, quant::kGroupInputs)
                              : hn::Zero(Di());
     }
-    ReduceEach(
-        largest, [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); }, batch.largest);
-    ScalesOf(&batch);
+    const auto max = [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); };
+    ScalesOf(ReduceEach(largest, max), &batch);
     CodesOf(x + at, count, out.codes + row * out.num_inputs + at, &batch);
     StoreGroups(batch, count, first_group + at / quant::kGroupInputs, out);
   }
@@ -175,7 +192,7 @@ HWY_INLINE Vi QuantizeHalf16(const float* x, float inverse, int16_t* codes, uint
   Vi sum = hn::Zero(di);
 #pragma GCC unroll 4
   for (int k = 0; k < 16; k += kLanes) {
-    const Vi code = hn::NearestInt(hn::Mul(hn::LoadU(Df(), x + k), factor));
+    const Vi code = RoundToInteger(hn::Mul(hn::LoadU(Df(), x + k), factor));
     // Lanes 0, 2, 1, 3 of each four.
     hn::StoreU(hn::DemoteTo(d16, SwapMiddle(code)), d16, codes + k);
     hn::StoreU(hn::DemoteTo(d8, hn::ShiftRight<8>(code)), d8, high + k);
@@ -218,9 +235,9 @@ void QuantizeRow16(const float* x, int64_t row, const QuantizedRows16& out) {
       lanes[h] = first + h < num_halves ? QuantizeHalf16(x + k, inverse, codes + k, bytes + 2 * k)
                                         : hn::Zero(Di());
     }
+    const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
     HWY_ALIGN int32_t joined[kGroupBatch];
-    ReduceEach(
-        lanes, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); }, joined);
+    hn::Store(ReduceEach(lanes, add), D4(), joined);
     for (int h = 0; h < kGroupBatch && first + h < num_halves; ++h) {
       sums[first + h] = static_cast<float>(joined[h]);
     }
