@@ -33,9 +33,11 @@ class Workers {
  public:
   explicit Workers(size_t num_threads) : pool_(num_threads) {}
 
-  // Waits for what runs; what has not begun comes back with a default value.
+  // From now on nothing begins: it comes back with a default value.
+  void BeginFinish() { is_finishing_ = true; }
+  // The same, and waits for what runs.
   void Finish() {
-    is_finishing_ = true;
+    BeginFinish();
     pool_.join();
   }
   bool is_finishing() const { return is_finishing_; }

@@ -28,9 +28,9 @@ Service::Service(const ServerOptions& options, std::string version)
 }
 
 void Service::FinishWorkers() {
-  workers_.Finish();
-  compile_workers_.Finish();
-  question_workers_.Finish();
+  Workers* const all[] = {&workers_, &compile_workers_, &question_workers_};
+  for (Workers* workers : all) workers->BeginFinish();
+  for (Workers* workers : all) workers->Finish();
 }
 
 void Service::SetEngine(std::unique_ptr<Engine> engine) {

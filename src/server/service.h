@@ -36,6 +36,7 @@ class Service {
   Workers& compile_workers() { return compile_workers_; }
   // For questions that the engine answers between two steps: each holds its worker until then.
   Workers& question_workers() { return question_workers_; }
+  // Waits for what they all do; none of them begins anything while another still works.
   void FinishWorkers();
   RequestMetrics& metrics() { return metrics_; }
 
