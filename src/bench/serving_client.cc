@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/algorithm/string/predicate.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address_v6.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -263,11 +265,28 @@ class LoadRunner {
   LoadRun run_;
 };
 
+// A name or an IPv4 address: what a resolver takes, and nothing that has a meaning in a URL.
+bool IsHostName(std::string_view host) {
+  const auto is_of_names = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.' || c == '_';
+  };
+  return !host.empty() && std::ranges::all_of(host, is_of_names);
+}
+
+// An address, and perhaps the zone in which it is one: fe80::1%eth0.
+bool IsIpv6Address(std::string_view host) {
+  const size_t percent = std::min(host.find('%'), host.size());
+  error_code error;
+  asio::ip::make_address_v6(std::string(host.substr(0, percent)), error);
+  return !error && (percent == host.size() || IsHostName(host.substr(percent + 1)));
+}
+
 }  // namespace
 
 Result<ServingTarget> ParseBaseUrl(const std::string& url) {
   constexpr std::string_view kScheme = "http://";
-  if (!url.starts_with(kScheme)) {
+  if (!boost::algorithm::istarts_with(url, kScheme)) {
     return Status::InvalidArgument(
         fmt::format("--base-url is '{}', but must begin with {}", url, kScheme));
   }
@@ -279,13 +298,13 @@ Result<ServingTarget> ParseBaseUrl(const std::string& url) {
   const size_t bracket = place.starts_with('[') ? place.find(']') : 0;
   const size_t colon = bracket == std::string_view::npos ? bracket : place.find(':', bracket);
   std::string_view host = place.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  const bool in_brackets = host.starts_with('[') && host.ends_with(']');
+  if (in_brackets) host = host.substr(1, host.size() - 2);
   const std::string_view port = colon == std::string_view::npos ? "80" : place.substr(colon + 1);
   uint16_t number = 0;
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
   const bool is_port = error == std::errc() && end == port.data() + port.size() && number > 0;
-  const auto is_odd = [](char c) { return c <= ' ' || c > '~' || c == '@' || c == '['; };
-  if (host.empty() || std::ranges::any_of(host, is_odd) || !is_port ||
+  if (!(in_brackets ? IsIpv6Address(host) : IsHostName(host)) || !is_port ||
       !(path.empty() || path == "/" || path == "/v1" || path == "/v1/")) {
     return Status::InvalidArgument(fmt::format(
         "--base-url is '{}', but must be http://HOST:PORT, the port in [1, 65535], with /v1 at its "
@@ -300,7 +319,8 @@ Result<ServingTarget> ParseBaseUrl(const std::string& url) {
 
 std::string HostHeader(const ServingTarget& target) {
   const bool is_ipv6 = target.host.find(':') != std::string::npos;
-  return (is_ipv6 ? "[" + target.host + "]" : target.host) + ":" + target.port;
+  const std::string address = target.host.substr(0, target.host.find('%'));  // no zone
+  return (is_ipv6 ? "[" + address + "]" : address) + ":" + target.port;
 }
 
 Result<LoadRun> RunLoad(const std::vector<Conversation>& load, const ServingTarget& target,

@@ -29,10 +29,11 @@ struct ServingTarget {
 };
 
 // http://HOST or http://HOST:PORT, with /v1 at its end or without; an IPv6 address stands in
-// brackets. Fills host (without brackets) and port; kInvalidArgument for anything else.
+// brackets, with its zone if it needs one. Fills host (without brackets) and port;
+// kInvalidArgument for anything else.
 Result<ServingTarget> ParseBaseUrl(const std::string& url);
 
-// What stands in the Host header.
+// What stands in the Host header: a zone does not, for it means nothing to another machine.
 std::string HostHeader(const ServingTarget& target);
 
 struct LoadRun {
