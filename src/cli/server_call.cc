@@ -22,10 +22,15 @@
 #include <boost/json/serialize.hpp>
 #include <chrono>
 #include <cstdint>
+#include <future>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 
 #include "base/environment.h"
+#include "formats/gguf_value.h"
 
 namespace octavo::cli {
 namespace {
@@ -35,7 +40,32 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
+using Endpoints = asio::ip::tcp::resolver::results_type;
+using Deadline = std::chrono::steady_clock::time_point;
+
 constexpr uint64_t kMaxServerAnswerBytes = uint64_t{1} << 28;
+
+struct Found {
+  error_code error;
+  Endpoints endpoints;
+};
+
+// The addresses of a name; nothing if they are not known in time. The system's look-up cannot be
+// cut short: a thread of its own goes on with it, which nobody waits for.
+std::optional<Found> FindAddresses(const std::string& host, const std::string& port,
+                                   Deadline deadline) {
+  std::packaged_task<Found()> look_up([host, port] {
+    asio::io_context io{1};
+    asio::ip::tcp::resolver resolver(io);
+    Found found;
+    found.endpoints = resolver.resolve(host, port, found.error);
+    return found;
+  });
+  std::future<Found> found = look_up.get_future();
+  std::thread(std::move(look_up)).detach();
+  if (found.wait_until(deadline) != std::future_status::ready) return std::nullopt;
+  return found.get();
+}
 
 struct ServerAnswer {
   error_code error;
@@ -43,8 +73,7 @@ struct ServerAnswer {
   std::string body;
 };
 
-asio::awaitable<void> Exchange(beast::tcp_stream& stream,
-                               const asio::ip::tcp::resolver::results_type& endpoints,
+asio::awaitable<void> Exchange(beast::tcp_stream& stream, const Endpoints& endpoints,
                                const http::request<http::string_body>& request,
                                ServerAnswer* answer) {
   error_code& error = answer->error;
@@ -76,7 +105,10 @@ http::request<http::string_body> MakePost(const bench::ServingTarget& target,
   return request;
 }
 
-// error.message of an OpenAI error; else the beginning of what came.
+// The beginning of what a server sent, as it may stand in a message.
+std::string Quoted(std::string_view bytes) { return formats::Quote(bytes, 500); }
+
+// error.message of an OpenAI error, else what came; quoted.
 std::string MessageOf(const std::string& body) {
   error_code error;
   const boost::json::value value = boost::json::parse(body, error);
@@ -84,10 +116,10 @@ std::string MessageOf(const std::string& body) {
     const boost::json::value* failure = value.get_object().if_contains("error");
     if (failure != nullptr && failure->is_object()) {
       const boost::json::value* message = failure->get_object().if_contains("message");
-      if (message != nullptr && message->is_string()) return message->get_string().c_str();
+      if (message != nullptr && message->is_string()) return Quoted(message->get_string());
     }
   }
-  return body.substr(0, 200);
+  return Quoted(body);
 }
 
 Result<boost::json::object> ReadAnswer(const std::string& address, const std::string& path,
@@ -114,7 +146,7 @@ Result<boost::json::object> ReadAnswer(const std::string& address, const std::st
   boost::json::value value = boost::json::parse(answer.body, error);
   if (error || !value.is_object()) {
     return Status::DataLoss(
-        fmt::format("{} answers no JSON object: {}", address, answer.body.substr(0, 200)));
+        fmt::format("{} answers no JSON object: {}", address, Quoted(answer.body)));
   }
   return std::move(value.get_object());
 }
@@ -133,23 +165,24 @@ Result<std::string> ReadApiKey() {
 Result<boost::json::object> PostJson(const bench::ServingTarget& target,
                                      const boost::json::object& body) {
   const std::string address = bench::HostHeader(target);
+  const Deadline deadline = std::chrono::steady_clock::now() +
+                            std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                std::chrono::duration<double>(target.timeout_s));
+  const Status too_late =
+      Status::Unavailable(fmt::format("no answer from {} within {} s", address, target.timeout_s));
+  const std::optional<Found> found = FindAddresses(target.host, target.port, deadline);
+  if (!found) return too_late;
+  if (found->error) {
+    return Status::Unavailable(fmt::format("{}: {}", address, found->error.message()));
+  }
   asio::io_context io{1};
   ServerAnswer answer;
-  asio::ip::tcp::resolver resolver(io);
-  const auto endpoints = resolver.resolve(target.host, target.port, answer.error);
-  if (answer.error) {
-    return Status::Unavailable(fmt::format("{}: {}", address, answer.error.message()));
-  }
   const http::request<http::string_body> request = MakePost(target, body);
   beast::tcp_stream stream(io);
-  stream.expires_after(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-      std::chrono::duration<double>(target.timeout_s)));
-  asio::co_spawn(io, Exchange(stream, endpoints, request, &answer), asio::detached);
+  stream.expires_at(deadline);
+  asio::co_spawn(io, Exchange(stream, found->endpoints, request, &answer), asio::detached);
   io.run();
-  if (answer.error == beast::error::timeout) {
-    return Status::Unavailable(
-        fmt::format("no answer from {} within {} s", address, target.timeout_s));
-  }
+  if (answer.error == beast::error::timeout) return too_late;
   if (answer.error) {
     return Status::Unavailable(fmt::format("no answer from {}: {}; is octavo serve running there?",
                                            address, answer.error.message()));

@@ -2,8 +2,10 @@
 
 // Purpose:    one question to a running server over HTTP, and its answer; the key that comes along.
 // Ownership:  none.
-// Threading:  the calling thread, which waits for the answer.
-// Invariants: what a server answers is bounded in size before it is read.
+// Threading:  the calling thread, which waits for the answer; names are looked up on a thread that
+//             may outlive the call, and shares nothing with it.
+// Invariants: what a server answers is bounded in size before it is read. What it says stands
+//             quoted in messages: cut between characters, nothing that steers a terminal.
 
 #include <boost/json/object.hpp>
 #include <string>
@@ -19,8 +21,8 @@ Result<std::string> ReadApiKey();
 // Sends `body` to target.path, with the target's key if it has one; the answer must be an object.
 // Errors: kUnavailable when nobody listens, the time is up or the server is at fault,
 // kInvalidArgument with the server's own words when it refuses the body or the key, kNotFound when
-// it has no such path, kDataLoss for an answer that is no object. The time is that from connecting
-// to the end of the answer: finding the address of a name has limits of its own.
+// it has no such path, kDataLoss for an answer that is no object. The time is that from looking up
+// the name to the end of the answer.
 Result<boost::json::object> PostJson(const bench::ServingTarget& target,
                                      const boost::json::object& body);
 
