@@ -17,6 +17,7 @@
 #include "server/chat_call.h"
 #include "server/completion_call.h"
 #include "server/json_writer.h"
+#include "server/waiting_room.h"
 
 namespace octavo::server {
 namespace {
@@ -85,6 +86,26 @@ std::string ExplainRequest(const std::string& model_name, Engine& engine, const 
 // How many questions may wait; after each step some are answered.
 constexpr int kMaxQuestions = 16;
 
+// What a question holds until it is answered or its client has left.
+class Question {
+ public:
+  explicit Question(Service::Place place) : place_(std::move(place)) {}
+
+  void Wait(WaitingRoom::Place place) { waiting_.emplace(std::move(place)); }
+  void EndWaiting() { waiting_.reset(); }
+  void Leave() {
+    has_left_ = true;
+    waiting_.reset();
+    place_.reset();
+  }
+  bool has_left() const { return has_left_; }  // any thread
+
+ private:
+  std::optional<Service::Place> place_;
+  std::optional<WaitingRoom::Place> waiting_;
+  std::atomic<bool> has_left_ = false;
+};
+
 // Shared by the two paths; the I/O thread's.
 class Explainer {
  public:
@@ -93,11 +114,12 @@ class Explainer {
   // parse(body, limits, engine) is an ApiResult<ApiCall> of one prompt.
   template <auto parse>
   Awaitable<void> Handle(Exchange& exchange) {
-    const ApiResult<Service::Place> place = service_.TakePlace();
+    ApiResult<Service::Place> place = service_.TakePlace();
     if (!place.ok()) {
       co_await exchange.Send(place.error().Response());
       co_return;
     }
+    const auto question = std::make_shared<Question>(*std::move(place));
     auto read = [&] {
       return parse(exchange.request().body, service_.options().limits, *service_.engine());
     };
@@ -106,43 +128,36 @@ class Explainer {
     std::optional<ApiError> error;
     if (!call.ok()) {
       error = call.error();
-    } else if (!(error = service_.CheckModel(call->model)) && num_waiting_ >= kMaxQuestions) {
-      error = TooManyRequests(fmt::format(
-          "{} prompts wait to be explained, which is the most; try again later", kMaxQuestions));
+    } else if (!(error = service_.CheckModel(call->model))) {
+      error = TakeWaitingPlace(*question);
     }
     if (error) {
       co_await exchange.Send(error->Response());
       co_return;
     }
-    co_await Answer(exchange, call->requests.front());
+    co_await Answer(exchange, call->requests.front(), question);
   }
 
  private:
-  class Waiting {
-   public:
-    explicit Waiting(int* count) : count_(count) { ++*count_; }
-    Waiting(const Waiting&) = delete;
-    Waiting& operator=(const Waiting&) = delete;
-    ~Waiting() { --*count_; }
+  std::optional<ApiError> TakeWaitingPlace(Question& question) {
+    ApiResult<WaitingRoom::Place> place = room_.Enter();
+    if (!place.ok()) return place.error();
+    question.Wait(*std::move(place));
+    return std::nullopt;
+  }
 
-   private:
-    int* count_;
-  };
-
-  Awaitable<void> Answer(Exchange& exchange, Request& request) {
+  Awaitable<void> Answer(Exchange& exchange, Request& request,
+                         const std::shared_ptr<Question>& question) {
     request.cache_salt = SaltWithin(exchange.key_salt(), std::move(request.cache_salt));
-    const auto has_left = std::make_shared<std::atomic<bool>>(false);
-    exchange.WatchClient([has_left] { *has_left = true; });
+    exchange.WatchClient([question] { question->Leave(); });
     auto ask = [&] {
-      if (*has_left) return std::string();
+      if (question->has_left()) return std::string();
       return ExplainRequest(service_.model_name(), *service_.engine(), request);
     };
     HttpResponse response;
-    {
-      const Waiting waiting(&num_waiting_);  // not while the answer is sent: clients may be slow
-      response.body = co_await Offload(service_.question_workers(), ask);
-    }
-    if (*has_left) {
+    response.body = co_await Offload(service_.question_workers(), ask);
+    question->EndWaiting();  // not while the answer is sent: clients may be slow
+    if (question->has_left()) {
       exchange.account().status = 499;
       co_return;
     }
@@ -150,7 +165,7 @@ class Explainer {
   }
 
   Service& service_;
-  int num_waiting_ = 0;
+  WaitingRoom room_{kMaxQuestions, "prompts wait to be explained"};
 };
 
 }  // namespace

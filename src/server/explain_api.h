@@ -6,7 +6,8 @@
 // Threading:  the I/O thread; parsing on a worker, and the waiting for the engine's answer on a
 //             worker for questions.
 // Invariants: the prompt, and the salt that it is looked for under, are those that the same body
-//             would generate from; nothing in the cache changes. A bounded number waits.
+//             would generate from; nothing in the cache changes. A bounded number waits;
+//             who leaves makes room at once.
 
 #include "server/router.h"
 #include "server/service.h"

@@ -137,6 +137,15 @@ class ExplainPathsTest(ServerTest):
         self.assertIn("--cache-salt is for a server: name it with --base-url", unsalted.stderr)
 
 
+def begin_long_step(busy, threads):
+    """The answer to come of a prompt that the engine has just begun to compute, in one step of seconds."""
+    first = threads.submit(busy.post, "/v1/completions", {"prompt": ids(1000), "max_tokens": 1}, timeout=500)
+    busy.wait_until(lambda: busy.get("/server_info").json()["num_generations"] == 1)
+    long = threads.submit(busy.post, "/v1/completions", {"prompt": ids(3000, 5000), "max_tokens": 1}, timeout=500)
+    assert first.result().status == 200  # the next step follows at once, or almost
+    return long
+
+
 class BusyEngineTest(unittest.TestCase):
     def test_a_bounded_number_waits_for_the_end_of_a_step(self):
         """The prompt is one step of seconds; what asks meanwhile waits for its end, or is sent away at once."""
@@ -155,6 +164,33 @@ class BusyEngineTest(unittest.TestCase):
             self.assertGreater(len(refused), 0)
             self.assertIn("16 prompts wait", refused[0].json()["error"]["message"])
             self.assertIn("Retry-After", refused[0].headers)
+
+    def test_clients_that_leave_while_they_wait_make_room_before_the_step_ends(self):
+        """As many as may wait come and go during one step of seconds; who comes then is answered after it."""
+        body = json.dumps({"prompt": ids(40)}).encode()
+        head = f"POST /v1/completions/explain HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        with Server("--threads", 1, "--max-num-batched-tokens", 3000, "--block-size", 16) as busy:
+
+            def num_served():
+                return busy.get("/server_info").json()["num_generations"]
+
+            with concurrent.futures.ThreadPoolExecutor(2) as threads:
+                long = begin_long_step(busy, threads)
+                with contextlib.ExitStack() as stack:
+
+                    def all_places_are_taken():
+                        """Those who come before the step has begun are answered: others take their places."""
+                        num_missing = 17 - num_served()
+                        for _ in range(num_missing):
+                            stack.enter_context(busy.open_socket()).sendall(head + body)
+                        return num_missing == 0
+
+                    busy.wait_until(all_places_are_taken)
+                busy.wait_until(lambda: num_served() == 1)
+                self.assertFalse(long.done())
+                answer = busy.post("/v1/completions/explain", {"prompt": ids(40)}, timeout=500)
+                self.assertEqual(answer.status, 200, answer.body)
+                self.assertEqual(long.result().status, 200)
 
 
 class KeysTest(unittest.TestCase):
