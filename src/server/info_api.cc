@@ -165,10 +165,18 @@ Awaitable<void> ServerInfo(Service& service, Exchange& exchange) {
   co_await exchange.Send(Json(json));
 }
 
+// The place of an administrator's question that the engine answers between two steps; an error if
+// there is no engine yet, or too many such questions wait already.
+ApiResult<WaitingRoom::Place> EnterAdminQuestion(Service& service) {
+  if (service.engine() == nullptr) return *service.CheckReady();
+  return service.admin_questions().Enter();
+}
+
 // Fails while requests hold blocks, as vLLM's does.
 Awaitable<void> ResetPrefixCache(Service& service, Exchange& exchange) {
-  if (service.engine() == nullptr) {
-    co_await exchange.Send(service.CheckReady()->Response());
+  ApiResult<WaitingRoom::Place> place = EnterAdminQuestion(service);
+  if (!place.ok()) {
+    co_await exchange.Send(place.error().Response());
     co_return;
   }
   Engine& engine = *service.engine();
@@ -177,6 +185,7 @@ Awaitable<void> ResetPrefixCache(Service& service, Exchange& exchange) {
     return engine.stats().cache.num_blocks_in_use == 0;
   };
   const bool success = co_await Offload(service.question_workers(), reset);
+  place->Leave();
   JsonWriter json;
   json.BeginObject().Member("success", success).EndObject();
   co_await exchange.Send(Json(json));
@@ -184,13 +193,15 @@ Awaitable<void> ResetPrefixCache(Service& service, Exchange& exchange) {
 
 // The cache's audit, between two steps.
 Awaitable<void> CheckIntegrity(Service& service, Exchange& exchange) {
-  if (service.engine() == nullptr) {
-    co_await exchange.Send(service.CheckReady()->Response());
+  ApiResult<WaitingRoom::Place> place = EnterAdminQuestion(service);
+  if (!place.ok()) {
+    co_await exchange.Send(place.error().Response());
     co_return;
   }
   Engine& engine = *service.engine();
   auto audit = [&engine] { return engine.CheckIntegrity(); };
   const Status sound = co_await Offload(service.question_workers(), audit);
+  place->Leave();
   if (!sound.ok()) {
     co_await exchange.Send(FromStatus(sound).Response());
     co_return;

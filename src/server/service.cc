@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kNumCompileWorkers = 2;
 constexpr size_t kNumQuestionWorkers = 4;  // so many are answered after one step
+constexpr int kMaxAdminQuestions = 16;
 
 }  // namespace
 
@@ -23,6 +24,7 @@ Service::Service(const ServerOptions& options, std::string version)
       workers_(options.num_workers),
       compile_workers_(kNumCompileWorkers),
       question_workers_(kNumQuestionWorkers),
+      admin_questions_(kMaxAdminQuestions, "questions of administrators wait"),
       model_names_(options.reports.served_model_names) {
   if (model_names_.empty()) model_names_.emplace_back();
 }

@@ -17,6 +17,7 @@
 #include "server/awaitable.h"
 #include "server/request_metrics.h"
 #include "server/server_options.h"
+#include "server/waiting_room.h"
 
 namespace octavo::server {
 
@@ -36,6 +37,8 @@ class Service {
   Workers& compile_workers() { return compile_workers_; }
   // For questions that the engine answers between two steps: each holds its worker until then.
   Workers& question_workers() { return question_workers_; }
+  // For those of administrators: clients' questions have bounds of their own.
+  WaitingRoom& admin_questions() { return admin_questions_; }
   // Waits for what they all do; none of them begins anything while another still works.
   void FinishWorkers();
   RequestMetrics& metrics() { return metrics_; }
@@ -82,6 +85,7 @@ class Service {
   Workers workers_;
   Workers compile_workers_;
   Workers question_workers_;
+  WaitingRoom admin_questions_;
   RequestMetrics metrics_;
   Phase phase_ = Phase::kLoading;
   std::unique_ptr<Engine> engine_;

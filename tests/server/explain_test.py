@@ -165,6 +165,25 @@ class BusyEngineTest(unittest.TestCase):
             self.assertIn("16 prompts wait", refused[0].json()["error"]["message"])
             self.assertIn("Retry-After", refused[0].headers)
 
+    def test_a_bounded_number_of_administrators_waits_for_the_end_of_a_step_beside_clients(self):
+        with Server("--threads", 1, "--max-num-batched-tokens", 3000, "--block-size", 16) as busy:
+            with concurrent.futures.ThreadPoolExecutor(42) as threads:
+                long = begin_long_step(busy, threads)
+                asked = [threads.submit(busy.post, path, "", timeout=500)
+                         for path in ("/check_integrity", "/reset_prefix_cache") * 20]
+                busy.wait_until(lambda: any(each.done() and each.result().status == 429 for each in asked))
+                client = threads.submit(busy.post, "/v1/completions/explain", {"prompt": ids(40)}, timeout=500)
+                self.assertFalse(long.done())
+                answers = [each.result() for each in asked]
+                self.assertEqual(client.result().status, 200)
+                self.assertEqual(long.result().status, 200)
+            refused = [answer for answer in answers if answer.status == 429]
+            num_answered = sum(answer.status == 200 for answer in answers)
+            self.assertEqual(num_answered + len(refused), 40)
+            self.assertGreaterEqual(num_answered, 16)
+            self.assertIn("16 questions of administrators wait", refused[0].json()["error"]["message"])
+            self.assertIn("Retry-After", refused[0].headers)
+
     def test_clients_that_leave_while_they_wait_make_room_before_the_step_ends(self):
         """As many as may wait come and go during one step of seconds; who comes then is answered after it."""
         body = json.dumps({"prompt": ids(40)}).encode()
