@@ -84,6 +84,9 @@ class Engine {
   virtual Result<std::unique_ptr<RequestStream>> Submit(Request request,
                                                         UpdateCallback on_update = nullptr) = 0;
 
+  // What Submit would say of the request before it compiles structured outputs.
+  virtual Status Check(const Request& request) const = 0;
+
   // Whether a request with these would be submitted at once, since they are compiled already; else
   // Submit may take seconds. Of this moment: others may take their place.
   virtual bool IsCompiled(const StructuredOutputs& outputs) = 0;

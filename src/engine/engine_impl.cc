@@ -337,15 +337,18 @@ Result<std::shared_ptr<const structured::CompiledGrammar>> EngineImpl::CompileGr
       "no token of allowed_token_ids can begin an output that structured_outputs asks for");
 }
 
+Status EngineImpl::Check(const Request& request) const {
+  if (Status status = core_->Check(request); !status.ok()) return status;
+  if (request.priority == 0 || by_priority_) return Status::Ok();
+  return Status::InvalidArgument(
+      fmt::format("priority is {}, but requests are served in the order of their coming: start "
+                  "with --scheduling-policy priority",
+                  request.priority));
+}
+
 Result<std::unique_ptr<RequestStream>> EngineImpl::Submit(Request request,
                                                           UpdateCallback on_update) {
-  if (Status status = core_->Check(request); !status.ok()) return status;
-  if (request.priority != 0 && !by_priority_) {
-    return Status::InvalidArgument(
-        fmt::format("priority is {}, but requests are served in the order of their coming: start "
-                    "with --scheduling-policy priority",
-                    request.priority));
-  }
+  if (Status status = Check(request); !status.ok()) return status;
   Result<std::shared_ptr<const structured::CompiledGrammar>> grammar = CompileGrammar(request);
   if (!grammar.ok()) return grammar.status();
   const base::ScopedFloatMode float_mode;  // for what the samplers derive from the parameters

@@ -37,6 +37,7 @@ class EngineImpl : public Engine {
   static Result<std::unique_ptr<Engine>> Create(const EngineOptions& options);
 
   Result<std::unique_ptr<RequestStream>> Submit(Request request, UpdateCallback on_update) override;
+  Status Check(const Request& request) const override;
   Result<RequestOutput> Generate(Request request, const DeltaCallback& on_delta) override;
   Result<RequestOutput> Generate(const std::vector<TokenId>& prompt_token_ids,
                                  const SamplingParams& params,

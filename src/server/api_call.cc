@@ -26,6 +26,13 @@ void ReadAnswerFields(JsonFields& fields, AnswerOptions* answer) {
   if (!inner.ok()) fields.Fail("stream_options", inner.error());
 }
 
+std::optional<ApiError> CheckRequests(const ApiCall& call, const Engine& engine) {
+  for (const Request& request : call.requests) {
+    if (const Status status = engine.Check(request); !status.ok()) return FromStatus(status);
+  }
+  return std::nullopt;
+}
+
 std::optional<ApiError> CheckContext(size_t num_prompt_tokens, int32_t max_model_len) {
   if (num_prompt_tokens < static_cast<size_t>(max_model_len)) return std::nullopt;
   ApiError error;

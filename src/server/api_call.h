@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "octavo/request.h"
+#include "octavo/engine.h"
 #include "server/json_fields.h"
 
 namespace octavo::server {
@@ -44,6 +44,9 @@ struct AnswerHead {
 
 // stream, stream_options, return_token_ids, return_tokens_as_token_ids, include_metrics.
 void ReadAnswerFields(JsonFields& fields, AnswerOptions* answer);
+
+// What the engine would refuse to generate from, where nothing is generated.
+std::optional<ApiError> CheckRequests(const ApiCall& call, const Engine& engine);
 
 // An error with the figures if the prompt leaves no room for an answer.
 std::optional<ApiError> CheckContext(size_t num_prompt_tokens, int32_t max_model_len);

@@ -120,18 +120,10 @@ class Explainer {
       co_return;
     }
     const auto question = std::make_shared<Question>(*std::move(place));
-    auto read = [&] {
-      return parse(exchange.request().body, service_.options().limits, *service_.engine());
-    };
+    auto read = [&] { return Read<parse>(exchange.request().body); };
     ApiResult<ApiCall> call = co_await Offload(service_.workers(), read);
     exchange.ReleaseBody();
-    std::optional<ApiError> error;
-    if (!call.ok()) {
-      error = call.error();
-    } else if (!(error = service_.CheckModel(call->model))) {
-      error = TakeWaitingPlace(*question);
-    }
-    if (error) {
+    if (const auto error = call.ok() ? TakeWaitingPlace(*question) : call.error()) {
       co_await exchange.Send(error->Response());
       co_return;
     }
@@ -139,6 +131,17 @@ class Explainer {
   }
 
  private:
+  // On a worker.
+  template <auto parse>
+  ApiResult<ApiCall> Read(std::string_view body) const {
+    const Engine& engine = *service_.engine();
+    ApiResult<ApiCall> call = parse(body, service_.options().limits, engine);
+    if (!call.ok()) return call;
+    if (const auto error = service_.CheckModel(call->model)) return *error;
+    if (const auto error = CheckRequests(*call, engine)) return *error;
+    return call;
+  }
+
   std::optional<ApiError> TakeWaitingPlace(Question& question) {
     ApiResult<WaitingRoom::Place> place = room_.Enter();
     if (!place.ok()) return place.error();

@@ -34,6 +34,7 @@ void AddRenderApi(Service& service, Router& router) {
         const ApiResult<CompletionCall> call = ParseCompletion(body, limits, engine);
         if (!call.ok()) return call.error();
         if (const auto error = service.CheckModel(call->model)) return *error;
+        if (const auto error = CheckRequests(*call, engine)) return *error;
         JsonWriter json;
         json.BeginArray();
         for (const Request& request : call->requests) {
@@ -48,6 +49,7 @@ void AddRenderApi(Service& service, Router& router) {
         const ApiResult<ChatCall> call = ParseChat(body, limits, engine);
         if (!call.ok()) return call.error();
         if (const auto error = service.CheckModel(call->model)) return *error;
+        if (const auto error = CheckRequests(*call, engine)) return *error;
         JsonWriter json;
         WriteRequest(service, engine, call->requests.front(), json);
         return json.Take();

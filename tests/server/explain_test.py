@@ -77,6 +77,18 @@ class ExplainPathsTest(ServerTest):
         self.assert_refused(self.server.post("/v1/chat/completions/explain", {"messages": []}), param="messages")
         self.assert_refused(self.server.post("/v1/completions/explain", {"prompt": "x", "model": "other"}), status=404)
 
+    def test_what_cannot_be_generated_from_is_refused_alike_where_nothing_is_generated(self):
+        messages = [{"role": "user", "content": "Hi"}]
+        for path, prompt in (("/v1/completions", {"prompt": ids(4)}), ("/v1/chat/completions", {"messages": messages})):
+            for fields in ({"temperature": -1}, {"top_p": 2}, {"priority": 1}, {"n": 2, "temperature": 0, "top_k": -7},
+                           {"use_beam_search": True, "n": 2, "structured_outputs": {"regex": "a"}}):
+                refused = self.server.post(path, {**prompt, **fields})
+                self.assert_refused(refused)
+                for also in ("/render", "/explain"):
+                    with self.subTest(path=path + also, fields=fields):
+                        answer = self.server.post(path + also, {**prompt, **fields})
+                        self.assertEqual((answer.status, answer.json()), (400, refused.json()))
+
     def test_clients_that_do_not_read_their_answers_keep_nobody_from_asking(self):
         """As many as may wait for the engine, with answers that no socket's buffer holds."""
         body = json.dumps({"prompt": ids(8000)}).encode()
