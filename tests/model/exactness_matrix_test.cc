@@ -84,7 +84,9 @@ int64_t PoolBlocks(const std::vector<Request>& requests, int64_t block_size, int
     largest = std::max(largest, DemandBlocks(request, block_size));
   }
   const int64_t num_blocks = demand * percent / 100;
-  if (!kIsSanitized) EXPECT_GT(num_blocks, largest) << "the pool's name is not its size";
+  if (!kIsSanitized) {
+    EXPECT_GT(num_blocks, largest) << "the pool's name is not its size";
+  }
   return std::max(num_blocks, largest + 2);
 }
 
