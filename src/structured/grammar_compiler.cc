@@ -97,6 +97,7 @@ struct Job {
   std::shared_ptr<void> state_owner;
   std::function<void(Job&)> run;
   GrammarSource source;
+  Clock::time_point finished_at;   // set before `result`
   std::optional<Compiled> result;  // under the state's mutex
 };
 
@@ -156,6 +157,7 @@ Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::Compile(
   job->state_owner = state_;
   job->run = [&state, key](Job& self) {
     Compiled result = CompileNow(state.vocabulary, self.source);
+    self.finished_at = Clock::now();
     const std::lock_guard guard(state.mutex);
     if (result.ok()) {
       state.cache.Put(key, *result,
@@ -166,13 +168,16 @@ Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::Compile(
     state.changed.notify_all();
   };
   ++state.num_running;
+  const auto compile_deadline = Clock::now() + state.options.time_limit;
   if (!StartThread(job)) {
     --state.num_running;
     return Status::ResourceExhausted(fmt::format(
         "cannot start a thread with a stack of {} bytes to compile", kCompileStackBytes));
   }
-  const auto compile_deadline = Clock::now() + state.options.time_limit;
-  if (!state.changed.wait_until(lock, compile_deadline, [&] { return job->result.has_value(); })) {
+  const auto is_finished = [&] { return job->result.has_value(); };
+  // Whether it was in time is the compiler's to say: this thread may wake up much later.
+  if (!state.changed.wait_until(lock, compile_deadline, is_finished) ||
+      job->finished_at > compile_deadline) {
     return Status::InvalidArgument(
         fmt::format("the structured output is too costly: it was not compiled within {} ms",
                     state.options.time_limit.count()));
