@@ -262,9 +262,6 @@ HWY_INLINE void AddGroup16(const TileColumnsOf<kColumns>& w, const TileRows16& x
   const uint8_t* codes[kColumns];
 #pragma GCC unroll 16
   for (int c = 0; c < kColumns; ++c) {
-    if (!kExpanded && c % kColumnsPerPanel == 0) {
-      PrefetchGroup<kType>(w.columns[c], g, w.prefetch_distance);
-    }
     scales[c] = LoadScales<kType>(w.columns[c], g);
     codes[c] = w.columns[c].codes + (g - w.group_begin) * GroupBytes16<kType, kExpanded>();
   }
@@ -298,7 +295,11 @@ HWY_NOINLINE void Int16Tile(const TileColumnsOf<kColumns>& tile, const TileRows1
           w.group_begin == 0 ? hn::Zero(Df()) : LoadLanes(w.lanes[c], w.out[c] + r * out_stride);
     }
   }
-  for (int64_t g = w.group_begin; g < w.group_end; ++g) AddGroup16<kType, kExpanded>(w, x, g, acc);
+  PrefetchShare prefetch = w.prefetch;
+  for (int64_t g = w.group_begin; g < w.group_end; ++g) {
+    if constexpr (!kExpanded) PrefetchAhead<kType, kRows>(w, g, &prefetch);
+    AddGroup16<kType, kExpanded>(w, x, g, acc);
+  }
   const bool is_last = w.group_end * quant::kGroupInputs == x.num_inputs;
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {

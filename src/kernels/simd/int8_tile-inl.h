@@ -165,9 +165,6 @@ HWY_INLINE void AddGroup(const TileColumnsOf<kColumns>& w, const TileRows& x, in
   const uint8_t* codes[kColumns];
 #pragma GCC unroll 16
   for (int c = 0; c < kColumns; ++c) {
-    if (!kExpanded && c % kColumnsPerPanel == 0) {
-      PrefetchGroup<kType>(w.columns[c], g, w.prefetch_distance);
-    }
     scales[c] = LoadScales<kType>(w.columns[c], g);
     codes[c] = w.columns[c].codes + (g - w.group_begin) * GroupBytes<kType, kExpanded>();
   }
@@ -206,7 +203,11 @@ HWY_NOINLINE void Int8Tile(const TileColumnsOf<kColumns>& tile, const TileRows& 
           w.group_begin == 0 ? hn::Zero(Df()) : LoadLanes(w.lanes[c], w.out[c] + r * out_stride);
     }
   }
-  for (int64_t g = w.group_begin; g < w.group_end; ++g) AddGroup<kType, kExpanded>(w, x, g, acc);
+  PrefetchShare prefetch = w.prefetch;
+  for (int64_t g = w.group_begin; g < w.group_end; ++g) {
+    if constexpr (!kExpanded) PrefetchAhead<kType, kRows>(w, g, &prefetch);
+    AddGroup<kType, kExpanded>(w, x, g, acc);
+  }
 #pragma GCC unroll 16
   for (int c = 0; c < kColumns; ++c) {
 #pragma GCC unroll 16

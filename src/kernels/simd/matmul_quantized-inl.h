@@ -48,8 +48,6 @@ struct QuantizedBlock {
   const uint8_t* expanded;
 };
 
-inline constexpr int kExpandedColumns = HWY_MAX(2, kColumnsPerPanel);
-
 template <class Tiles>
 constexpr int64_t ExpandedColumnBytes() {
   return Tiles::kExpandedGroups * Tiles::kExpandedGroupBytes;
@@ -57,7 +55,7 @@ constexpr int64_t ExpandedColumnBytes() {
 
 template <class Tiles>
 struct ExpandedCodes {
-  alignas(64) uint8_t bytes[kExpandedColumns * ExpandedColumnBytes<Tiles>()];
+  alignas(64) uint8_t bytes[kBlockColumns * ExpandedColumnBytes<Tiles>()];
 };
 
 // Columns [first, first + kColumns); those at or beyond the block's end repeat the last one and
@@ -82,13 +80,19 @@ HWY_INLINE TileColumnsOf<kColumns> TileColumnsAt(const QuantizedJob<Tiles>& job,
   return tile;
 }
 
-// The block's columns by rows [row, row + kRows).
+// The block's columns by rows [row, row + kRows), which are the `index`-th of `count` such parts.
 template <class Tiles, bool kExpanded, int kRows>
-void MultiplyRows(const QuantizedJob<Tiles>& job, const QuantizedBlock& block, int64_t row) {
+void MultiplyRows(const QuantizedJob<Tiles>& job, const QuantizedBlock& block, int64_t row,
+                  int64_t index, int64_t count) {
   constexpr int kStep = TileColumns<kRows>();
+  constexpr int kSteps = kBlockColumns / kStep;
   for (int64_t c = block.column_begin; c < block.column_end; c += kStep) {
     TileColumnsOf<kStep> tile = TileColumnsAt<Tiles, kStep>(job, block, c, row);
-    tile.prefetch_distance = PrefetchDistance<kRows>(job.w.panel_bytes);
+    if constexpr (!kExpanded && kRows > 1) {
+      tile.prefetch =
+          PrefetchOfTile(job.w.panel_bytes, index * kSteps + (c - block.column_begin) / kStep,
+                         count * kSteps, block.group_end - block.group_begin);
+    }
     Tiles::template Multiply<kExpanded, kStep, kRows>(tile, job.x, row, job.out_stride);
   }
 }
@@ -98,27 +102,28 @@ template <class Tiles, bool kExpanded>
 void MultiplyAllRows(const QuantizedJob<Tiles>& job, const QuantizedBlock& block) {
   constexpr int kMax = kMaxTileRows;
   constexpr int kMin = kExpanded ? kMinExpandedTileRows : 1;
-  int64_t tiles = (block.row_end - block.row_begin + kMax - 1) / kMax;
-  for (int64_t row = block.row_begin; row < block.row_end; --tiles) {
-    const int64_t rows = (block.row_end - row + tiles - 1) / tiles;
+  const int64_t count = (block.row_end - block.row_begin + kMax - 1) / kMax;
+  int64_t row = block.row_begin;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t rows = (block.row_end - row + count - i - 1) / (count - i);
     switch (rows) {
       case 1:
-        if constexpr (kMin <= 1) MultiplyRows<Tiles, kExpanded, 1>(job, block, row);
+        if constexpr (kMin <= 1) MultiplyRows<Tiles, kExpanded, 1>(job, block, row, i, count);
         break;
       case 2:
-        if constexpr (kMin <= 2) MultiplyRows<Tiles, kExpanded, 2>(job, block, row);
+        if constexpr (kMin <= 2) MultiplyRows<Tiles, kExpanded, 2>(job, block, row, i, count);
         break;
       case 3:
-        if constexpr (kMin <= 3) MultiplyRows<Tiles, kExpanded, 3>(job, block, row);
+        if constexpr (kMin <= 3) MultiplyRows<Tiles, kExpanded, 3>(job, block, row, i, count);
         break;
       case 4:
-        if constexpr (kMin <= 4) MultiplyRows<Tiles, kExpanded, 4>(job, block, row);
+        if constexpr (kMin <= 4) MultiplyRows<Tiles, kExpanded, 4>(job, block, row, i, count);
         break;
       case 5:
-        if constexpr (kMax >= 5) MultiplyRows<Tiles, kExpanded, 5>(job, block, row);
+        if constexpr (kMax >= 5) MultiplyRows<Tiles, kExpanded, 5>(job, block, row, i, count);
         break;
       default:
-        if constexpr (kMax >= 6) MultiplyRows<Tiles, kExpanded, 6>(job, block, row);
+        if constexpr (kMax >= 6) MultiplyRows<Tiles, kExpanded, 6>(job, block, row, i, count);
         break;
     }
     row += rows;
@@ -131,12 +136,12 @@ void ExpandCodes(const QuantizedJob<Tiles>& job, const QuantizedBlock& block,
                  ExpandedCodes<Tiles>* codes) {
   constexpr int64_t kPackedBytes = quant::PackedFormatOf(Tiles::kDtype).group_bytes();
   const int64_t distance =
-      static_cast<int64_t>(job.w.panel_bytes) * (kExpandedColumns / kColumnsPerPanel);
+      static_cast<int64_t>(job.w.panel_bytes) * (kBlockColumns / kColumnsPerPanel);
   for (int64_t c = block.column_begin; c < block.column_end; ++c) {
     const Column column = ColumnAt<Tiles::kDtype>(job.w, c);
     uint8_t* target = codes->bytes + (c - block.column_begin) * ExpandedColumnBytes<Tiles>();
     for (int64_t g = block.group_begin; g < block.group_end; ++g) {
-      PrefetchGroup<Tiles::kDtype>(column, g, distance);
+      PrefetchGroup<Tiles::kDtype, 2>(column, g, distance);
       Tiles::Expand(column.codes + g * kPackedBytes, target);
       target += Tiles::kExpandedGroupBytes;
     }
@@ -149,10 +154,10 @@ void MultiplyExpanded(const QuantizedJob<Tiles>& job, int64_t column_begin, int6
                       int64_t row_end) {
   ExpandedCodes<Tiles> codes;
   const int64_t num_groups = job.x.num_inputs / quant::kGroupInputs;
-  for (int64_t c = column_begin; c < job.column_end; c += kExpandedColumns) {
+  for (int64_t c = column_begin; c < job.column_end; c += kBlockColumns) {
     for (int64_t g = 0; g < num_groups; g += Tiles::kExpandedGroups) {
       const QuantizedBlock block = {
-          c, HWY_MIN(c + kExpandedColumns, job.column_end),   row_begin,  row_end,
+          c, HWY_MIN(c + kBlockColumns, job.column_end),      row_begin,  row_end,
           g, HWY_MIN(g + Tiles::kExpandedGroups, num_groups), codes.bytes};
       ExpandCodes<Tiles>(job, block, &codes);
       MultiplyAllRows<Tiles, true>(job, block);
@@ -163,10 +168,8 @@ void MultiplyExpanded(const QuantizedJob<Tiles>& job, int64_t column_begin, int6
 template <class Tiles>
 void MultiplyQuantized(const PackedMatrixView& w, const typename Tiles::Input& x, int64_t num_rows,
                        PanelRange range, float* out, int64_t out_stride) {
-  // Rows whose codes stay in L2 while the panels pass, and columns whose weights stay in L1 while
-  // these rows pass.
+  // Rows whose codes stay in L2 while the panels pass.
   constexpr int64_t kActivationBytes = 256 * 1024;
-  constexpr int64_t kColumns = 4;
   const int64_t column_begin = range.begin * kColumnsPerPanel;
   const QuantizedJob<Tiles> job = {w, x, range.end * kColumnsPerPanel, out, out_stride};
   const int64_t block_rows =
@@ -181,8 +184,9 @@ void MultiplyQuantized(const PackedMatrixView& w, const typename Tiles::Input& x
         continue;
       }
     }
-    for (int64_t c = column_begin; c < job.column_end; c += kColumns) {
-      const int64_t column_end = HWY_MIN(c + kColumns, job.column_end);
+    const int64_t step = num_rows == 1 ? job.column_end - column_begin : kBlockColumns;
+    for (int64_t c = column_begin; c < job.column_end; c += step) {
+      const int64_t column_end = HWY_MIN(c + step, job.column_end);
       MultiplyAllRows<Tiles, false>(job, {c, column_end, row, row_end, 0, num_groups, nullptr});
     }
   }
