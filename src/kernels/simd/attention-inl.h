@@ -163,8 +163,8 @@ struct UnpackedTiles {
     for (int64_t position = first; position < first + kTile; position += kLanes) {
       if (position > last) return;
       for (int64_t byte = 0; byte < half_bytes; byte += 64) {
-        PrefetchFarLine(head.K(position), byte);
-        PrefetchFarLine(head.V(position), byte);
+        PrefetchLine(head.K(position), byte);
+        PrefetchLine(head.V(position), byte);
       }
     }
   }

@@ -198,24 +198,24 @@ void AttendInt8Pass(const Pass& pass, const Int8Source& source) {
     // The tile to prefetch may be the next chunk's first: another call will want it soon.
     const Int8Tile tile = source.Get(first);
     const bool prefetches = !source.gathers() && first + kTile <= source.last;
-    const Int8Tile next_tile = prefetches ? source.Get(first + kTile) : tile;
-    const Int8Input prefetching{tile, prefetches ? &next_tile : nullptr, pass.head_dim};
-    const Int8Input plain{tile, nullptr, pass.head_dim};
+    const Int8Tile next = prefetches ? source.Get(first + kTile) : tile;
     int num_visible[kPassPairs];
     const int offset = static_cast<int>(first - pass.begin);
     for (int pair = 0; pair < pass.num_pairs; ++pair) {
       num_visible[pair] = HWY_MAX(0, HWY_MIN(kTile, limits[pair] - offset));
     }
     ForEachBatch<kMaxBatch>(pass.num_pairs, [&](auto size, int batch) {
-      ScoreInt8Tile<size()>(batch == 0 ? prefetching : plain,
+      ScoreInt8Tile<size()>(tile, pass.head_dim,
                             {queries.codes + batch * kCodeStride, starts + batch},
                             pass.scores + batch * kTile);
     });
+    if (prefetches) PrefetchHalves(next.k, pass.head_dim);
     SoftmaxTile(num_visible, state, pass.scores, pass.partials);
+    if (prefetches) PrefetchHalves(next.v, pass.head_dim);
     QuantizeWeights(tile, num_visible, pass.num_pairs, pass.scores, weights);
     ForEachBatch<kMaxBatch>(pass.num_pairs, [&](auto size, int batch) {
       ValueInt8Tile<size()>(
-          batch == 0 ? prefetching : plain,
+          tile, pass.head_dim,
           {weights.codes + batch * kTile, steps + batch, state.correction + batch},
           pass.partials + batch * stride + kPartialHeader);
     });

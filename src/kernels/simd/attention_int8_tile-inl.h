@@ -37,12 +37,13 @@ struct Int8Tile {
   const hwy::float16_t* v_scales[kHalves];  // [16]
 };
 
-// What the inner loops read of one step: a tile, and the one to prefetch if not null.
-struct Int8Input {
-  Int8Tile tile;
-  const Int8Tile* next;
-  int64_t head_dim;
-};
+// Into L2. K and V are prefetched at two places, between which there is work that reads no memory:
+// the processor has room for about one of them on its way.
+HWY_INLINE void PrefetchHalves(const int8_t* const (&halves)[kHalves], int64_t head_dim) {
+  for (int64_t byte = 0; byte < head_dim * kLanes; byte += 64) {
+    for (const int8_t* half : halves) PrefetchLine(half, byte);
+  }
+}
 
 // The queries of a pass as codes, and what belongs to each pair.
 struct Int8Queries {
@@ -78,12 +79,10 @@ constexpr int VectorsAtOnce(int limit) {
 
 // scores[pair][32] = float(I) * sk of A8b.
 template <int kBatch>
-HWY_NOINLINE void ScoreInt8Tile(const Int8Input& input, const Int8Queries& queries,
+HWY_NOINLINE void ScoreInt8Tile(const Int8Tile& tile, int64_t head_dim, const Int8Queries& queries,
                                 float* HWY_RESTRICT scores) {
   using D = hn::RebindToSigned<FloatTag>;
   constexpr D d;
-  const Int8Tile& tile = input.tile;
-  const Int8Tile* const next = input.next;
   constexpr int kVectors = VectorsAtOnce<kBatch>(kHalves * kParts);
   for (int part = 0; part < kHalves * kParts; part += kVectors) {
     hn::Vec<D> sums[kBatch][kVectors];
@@ -96,11 +95,7 @@ HWY_NOINLINE void ScoreInt8Tile(const Int8Input& input, const Int8Queries& queri
     const int8_t* HWY_RESTRICT k0 = tile.k[part / kParts] + part % kParts * kWidth * kQuad;
     const int8_t* HWY_RESTRICT k1 = tile.k[kHalves - 1];
 #pragma GCC unroll 2
-    for (int64_t e = 0; e < input.head_dim; e += kQuad) {
-      if (next != nullptr && part == 0) {
-        PrefetchLine(next->k[0], e * kLanes);
-        PrefetchLine(next->k[1], e * kLanes);
-      }
+    for (int64_t e = 0; e < head_dim; e += kQuad) {
       // Few keys are kept in registers and each query is read when it is used, or g++ spills.
       Key<hn::Vec<D>> keys[kVectors];
 #pragma GCC unroll 16
@@ -187,13 +182,12 @@ struct Int8Batch {
 // acc[pair][column ..] = S * step + acc * correction for kVectors vectors of columns; `acc_out` of
 // a pair lies PartialFloats(head_dim) after the one before.
 template <int kBatch, int kVectors, class DF>
-HWY_INLINE void ValueInt8Columns(DF df, const Int8Input& input, int64_t column,
+HWY_INLINE void ValueInt8Columns(DF df, const Int8Tile& tile, int64_t head_dim, int64_t column,
                                  const Int8Batch& batch, float* HWY_RESTRICT acc_out) {
   const hn::RebindToSigned<DF> d;
   using V = hn::Vec<decltype(d)>;
   constexpr int kVectorWidth = static_cast<int>(hn::MaxLanes(DF()));
-  const int64_t row_bytes = input.head_dim * kQuad;
-  const Int8Tile* const next = column == 0 ? input.next : nullptr;
+  const int64_t row_bytes = head_dim * kQuad;
   V sums[kBatch][kVectors];
 #pragma GCC unroll 16
   for (int pair = 0; pair < kBatch; ++pair) {
@@ -201,14 +195,9 @@ HWY_INLINE void ValueInt8Columns(DF df, const Int8Input& input, int64_t column,
     for (int i = 0; i < kVectors; ++i) sums[pair][i] = hn::Zero(d);
   }
   for (int half = 0; half < kHalves; ++half) {
-    const int8_t* HWY_RESTRICT values = input.tile.v[half] + column * kQuad;
+    const int8_t* HWY_RESTRICT values = tile.v[half] + column * kQuad;
 #pragma GCC unroll 4
     for (int quad = 0; quad < kLanes / kQuad; ++quad) {
-      if (next != nullptr) {
-        for (int64_t e = 0; e < row_bytes; e += 64) {
-          PrefetchLine(next->v[half] + quad * row_bytes, e);
-        }
-      }
       const uint8_t* HWY_RESTRICT codes = batch.codes + half * kLanes + quad * kQuad;
       V vectors[kVectors];
 #pragma GCC unroll 16
@@ -230,7 +219,7 @@ HWY_INLINE void ValueInt8Columns(DF df, const Int8Input& input, int64_t column,
   for (int pair = 0; pair < kBatch; ++pair) {
     const auto step = hn::Set(df, batch.steps[pair]);
     const auto correction = hn::Set(df, batch.corrections[pair]);
-    float* HWY_RESTRICT acc = acc_out + pair * PartialFloats(input.head_dim) + column;
+    float* HWY_RESTRICT acc = acc_out + pair * PartialFloats(head_dim) + column;
 #pragma GCC unroll 16
     for (int i = 0; i < kVectors; ++i) {
       const auto old = hn::Mul(hn::LoadU(df, acc + i * kVectorWidth), correction);
@@ -242,22 +231,22 @@ HWY_INLINE void ValueInt8Columns(DF df, const Int8Input& input, int64_t column,
 
 // ValueInt8Columns over all head_dim columns.
 template <int kBatch>
-HWY_NOINLINE void ValueInt8Tile(const Int8Input& input, const Int8Batch& batch,
+HWY_NOINLINE void ValueInt8Tile(const Int8Tile& tile, int64_t head_dim, const Int8Batch& batch,
                                 float* HWY_RESTRICT acc) {
   constexpr int kVectors = VectorsAtOnce<kBatch>(4);
   int64_t column = 0;
-  for (; column + kVectors * kWidth <= input.head_dim; column += kVectors * kWidth) {
-    ValueInt8Columns<kBatch, kVectors>(kFloat, input, column, batch, acc);
+  for (; column + kVectors * kWidth <= head_dim; column += kVectors * kWidth) {
+    ValueInt8Columns<kBatch, kVectors>(kFloat, tile, head_dim, column, batch, acc);
   }
-  for (; kVectors > 2 && column + 2 * kWidth <= input.head_dim; column += 2 * kWidth) {
-    ValueInt8Columns<kBatch, 2>(kFloat, input, column, batch, acc);
+  for (; kVectors > 2 && column + 2 * kWidth <= head_dim; column += 2 * kWidth) {
+    ValueInt8Columns<kBatch, 2>(kFloat, tile, head_dim, column, batch, acc);
   }
-  for (; column + kWidth <= input.head_dim; column += kWidth) {
-    ValueInt8Columns<kBatch, 1>(kFloat, input, column, batch, acc);
+  for (; column + kWidth <= head_dim; column += kWidth) {
+    ValueInt8Columns<kBatch, 1>(kFloat, tile, head_dim, column, batch, acc);
   }
   if constexpr (kWidth > 8) {  // head_dim is a multiple of 8
-    if (column < input.head_dim) {
-      ValueInt8Columns<kBatch, 1>(HWY_CAPPED(float, 8)(), input, column, batch, acc);
+    if (column < head_dim) {
+      ValueInt8Columns<kBatch, 1>(HWY_CAPPED(float, 8)(), tile, head_dim, column, batch, acc);
     }
   }
 }

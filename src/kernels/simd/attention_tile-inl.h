@@ -61,12 +61,8 @@ HWY_INLINE hn::Vec<D> LoadAsFloat(D d, const Element* from) {
   return hn::PromoteTo(d, hn::LoadU(hn::Rebind<Element, D>(), from));
 }
 
+// Into L2 (measured with one row of FP16 on Zen 4: 31 GB/s, into L1 24).
 HWY_INLINE void PrefetchLine(const void* base, int64_t byte_offset) {
-  hwy::Prefetch(static_cast<const char*>(base) + byte_offset);
-}
-
-// Into L2 only.
-HWY_INLINE void PrefetchFarLine(const void* base, int64_t byte_offset) {
   __builtin_prefetch(static_cast<const char*>(base) + byte_offset, 0, 2);
 }
 
@@ -183,7 +179,7 @@ HWY_INLINE void ValueColumns(D d, const TileInput<Element>& input, TileRange ran
     for (int j = begin; j < end; ++j) {
       if (next != nullptr) {
         for (int64_t e = 0; e < head_dim; e += 64 / sizeof(Element)) {
-          hwy::Prefetch(next->v[half] + (j - first) * head_dim + e);
+          PrefetchLine(next->v[half] + (j - first) * head_dim + e, 0);
         }
       }
       RankOneUpdate<kBatch, kVectors, kTile>(
