@@ -7,14 +7,16 @@
 // Invariants: F32, F16 and BF16: the elements [num_inputs][16], padded to 64 bytes. Quantised
 //             formats: a scale section, padded to 64 bytes, then a code section of num_inputs / 32
 //             groups. A group of codes is a sequence of 64-byte vectors: byte 4 o + i of a vector
-//             belongs to output o and input i of four consecutive inputs (a quad). 8-bit codes:
-//             vector t holds quad t (0..7). 4-bit codes: vector t (0..3) holds quad t in the low
-//             nibbles and quad t + 4 in the high ones. Codes are unsigned: q = code - code_offset,
-//             or for IQ4_NL q = kIq4NlValues[code]. Scale section: formats with a scale per 32
-//             weights: per group, FP16 d[16] and, with a minimum, FP16 m[16]. K-formats: per
-//             superblock (256 inputs), FP16 d[16]; with a minimum, FP16 dmin[16]; then int8 scales
-//             [256 / sub_block][16] and, with a minimum, int8 minima [256 / sub_block][16].
-// See docs/decisions/0002-packed-weights.md for why there are two widths.
+//             belongs to output o and input i of four consecutive inputs (a quad, 0..7 in a
+//             group). Codes lie in planes of 8, 4, 2 or 1 bits, the widest first: codes of 5 bits
+//             are a plane of their 4 low bits, then one of their highest. A plane of w bits is w
+//             vectors: quad t is in vector t % w, from bit t / w * w of each byte on. Codes are
+//             unsigned: q = code - code_offset, or for IQ4_NL q = kIq4NlValues[code]. Scale
+//             section: formats with a scale per 32 weights: per group, FP16 d[16] and, with a
+//             minimum, FP16 m[16]. K-formats: per superblock (256 inputs), FP16 d[16]; with a
+//             minimum, FP16 dmin[16]; then int8 scales [256 / sub_block][16] and, with a minimum,
+//             int8 minima [256 / sub_block][16].
+// See docs/decisions/0002-packed-weights.md for why.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,9 +36,9 @@ inline constexpr int8_t kIq4NlValues[16] = {-127, -104, -83, -65, -49, -35, -22,
 
 // How one quantised format is packed.
 struct PackedFormat {
-  int code_bits;    // 4 or 8, as packed
+  int code_bits;    // 2, 3, 4, 5, 6 or 8
   int code_offset;  // q = code - code_offset
-  int max_code;     // the largest code as packed
+  int max_code;     // the largest code
   bool has_table;   // q = kIq4NlValues[code] instead
   bool has_min;
   int sub_block;  // K-formats: inputs per integer scale, 16 or 32; otherwise 0
@@ -56,6 +58,9 @@ struct PackedFormat {
   }
 };
 
+// The widths that planes of codes may have, in their order.
+inline constexpr int kPlaneBits[] = {8, 4, 2, 1};
+
 // REQUIRES: a quantised format.
 constexpr PackedFormat PackedFormatOf(tensor::DType dtype) {
   using tensor::DType;
@@ -65,23 +70,23 @@ constexpr PackedFormat PackedFormatOf(tensor::DType dtype) {
     case DType::kQ4_1:
       return {4, 0, 15, false, true, 0};
     case DType::kQ5_0:
-      return {8, 16, 31, false, false, 0};
+      return {5, 16, 31, false, false, 0};
     case DType::kQ5_1:
-      return {8, 0, 31, false, true, 0};
+      return {5, 0, 31, false, true, 0};
     case DType::kQ8_0:
       return {8, 128, 255, false, false, 0};
     case DType::kIQ4_NL:
       return {4, 0, 15, true, false, 0};
     case DType::kQ2_K:
-      return {4, 0, 3, false, true, 16};
+      return {2, 0, 3, false, true, 16};
     case DType::kQ3_K:
-      return {4, 4, 7, false, false, 16};
+      return {3, 4, 7, false, false, 16};
     case DType::kQ4_K:
       return {4, 0, 15, false, true, 32};
     case DType::kQ5_K:
-      return {8, 0, 31, false, true, 32};
+      return {5, 0, 31, false, true, 32};
     case DType::kQ6_K:
-      return {8, 32, 63, false, false, 16};
+      return {6, 32, 63, false, false, 16};
     default:
       return {0, 0, 0, false, false, 0};  // F32, F16, BF16: no codes
   }

@@ -47,15 +47,21 @@ void StoreHalf(std::byte* target, int64_t output, uint16_t bits) {
 
 // Stores the 32 codes of one group of one output into the group's vectors.
 void StoreCodes(int code_bits, const uint8_t* codes, std::byte* group, int64_t output) {
-  for (int t = 0; t < (code_bits == 4 ? 4 : 8); ++t) {
-    uint32_t quad;
-    std::memcpy(&quad, codes + 4 * t, 4);
-    if (code_bits == 4) {
-      uint32_t high;
-      std::memcpy(&high, codes + 4 * (t + 4), 4);
-      quad |= high << 4;
+  uint32_t quads[8];
+  std::memcpy(quads, codes, sizeof quads);
+  int stored_bits = 0;
+  for (const int bits : kPlaneBits) {
+    if ((code_bits & bits) == 0) continue;
+    const uint32_t mask = ((1u << bits) - 1) * 0x01010101u;
+    for (int vector = 0; vector < bits; ++vector) {
+      uint32_t word = 0;
+      for (int t = vector; t < 8; t += bits) {
+        word |= ((quads[t] >> stored_bits) & mask) << (t / bits * bits);
+      }
+      std::memcpy(group + vector * kQuadBytes + 4 * output, &word, 4);
     }
-    std::memcpy(group + t * kQuadBytes + 4 * output, &quad, 4);
+    group += bits * kQuadBytes;
+    stored_bits += bits;
   }
 }
 

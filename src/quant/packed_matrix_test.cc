@@ -97,5 +97,12 @@ TEST(PackedPanelBytesTest, TheFormatsOfTheDefaultModelTakeTheirFileSize) {
   EXPECT_EQ(PackedPanelBytes(DType::kQ4_0, 576), 18u * 16 * 18);
 }
 
+TEST(PackedPanelBytesTest, CodesOfFiveAndSixBitsTakeNoBytesOfTheirOwn) {
+  // Q5_0 and Q5_1 as in their files: 22 and 24 bytes per group and output; Q6_K: 210 per superblock.
+  EXPECT_EQ(PackedPanelBytes(DType::kQ5_0, 576), 18u * 16 * 22);
+  EXPECT_EQ(PackedPanelBytes(DType::kQ5_1, 576), 18u * 16 * 24);
+  EXPECT_EQ(PackedPanelBytes(DType::kQ6_K, 512), 2u * 16 * 210);
+}
+
 }  // namespace
 }  // namespace octavo::quant

@@ -22,13 +22,24 @@ int8_t CodeValue(const PackedFormat& format, uint8_t code) {
   return static_cast<int8_t>(code - format.code_offset);
 }
 
+// Code `k` of one group of output `lane`.
+uint8_t CodeAt(int code_bits, const std::byte* group, int64_t lane, int k) {
+  const int quad = k / 4;
+  unsigned code = 0;
+  int num_bits = 0;
+  for (const int bits : kPlaneBits) {
+    if ((code_bits & bits) == 0) continue;
+    const auto byte = static_cast<unsigned>(group[quad % bits * kQuadBytes + 4 * lane + k % 4]);
+    code |= ((byte >> (quad / bits * bits)) & ((1u << bits) - 1)) << num_bits;
+    group += bits * kQuadBytes;
+    num_bits += bits;
+  }
+  return static_cast<uint8_t>(code);
+}
+
 void UnpackCodes(const PackedFormat& format, const std::byte* group, int64_t lane, int8_t* codes) {
   for (int k = 0; k < kGroupInputs; ++k) {
-    const int quad = k / 4;
-    const int vector = format.code_bits == 4 ? quad % 4 : quad;
-    uint8_t code = static_cast<uint8_t>(group[vector * kQuadBytes + 4 * lane + k % 4]);
-    if (format.code_bits == 4) code = quad < 4 ? code & 15 : code >> 4;
-    codes[k] = CodeValue(format, code);
+    codes[k] = CodeValue(format, CodeAt(format.code_bits, group, lane, k));
   }
 }
 

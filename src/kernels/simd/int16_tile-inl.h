@@ -105,14 +105,6 @@ HWY_INLINE QuadWords LoadQuadWords(const uint8_t* codes, int t) {
   return {hn::LoadU(Di(), words), hn::LoadU(Di(), words + kLanes)};
 }
 
-// The quad of step `i` of kCount from kFirst on. Of 4-bit codes a vector holds quads t and t + 4:
-// both are taken at once.
-template <DType kType, int kFirst, int kCount>
-constexpr int QuadOfStep(int i) {
-  constexpr bool kPairs = kCount == 8 && quant::PackedFormatOf(kType).code_bits == 4;
-  return kPairs ? (i & 1) * 4 + (i >> 1) : kFirst + i;
-}
-
 #if HWY_TARGET == HWY_AVX3
 
 // -BiasOf() times the sum of the activations of the halves that the quads cover.
@@ -137,7 +129,7 @@ HWY_INLINE void SumBytes16(const uint8_t* const (&codes)[kColumns], const TileRo
   }
 #pragma GCC unroll 16
   for (int i = 0; i < kCount; ++i) {
-    const int t = QuadOfStep<kType, kFirst, kCount>(i);
+    const int t = kCount == 8 ? QuadOfStep<kType>(i) : kFirst + i;
     V8 w[kColumns];
 #pragma GCC unroll 16
     for (int c = 0; c < kColumns; ++c) w[c] = LoadCodes<kType, true>(codes[c], t);
@@ -177,7 +169,7 @@ HWY_INLINE void SumWords16(const uint8_t* const (&codes)[kColumns], const TileRo
   }
 #pragma GCC unroll 16
   for (int i = 0; i < kCount; ++i) {
-    const int t = QuadOfStep<kType, kFirst, kCount>(i);
+    const int t = kCount == 8 ? QuadOfStep<kType>(i) : kFirst + i;
     QuadWords w[kColumns];
 #pragma GCC unroll 16
     for (int c = 0; c < kColumns; ++c) w[c] = LoadQuadWords<kType, kExpanded>(codes[c], t);

@@ -93,10 +93,7 @@ HWY_INLINE void SumQuads(const uint8_t* const (&codes)[kColumns], const TileRows
   typename Dot::Sum partial[kColumns][kRows];
 #pragma GCC unroll 16
   for (int i = 0; i < kCount; ++i) {
-    // Of 4-bit codes a vector holds quads t and t + 4: take both at once.
-    const int t = kCount == 8 && quant::PackedFormatOf(kType).code_bits == 4
-                      ? (i & 1) * 4 + (i >> 1)
-                      : kFirst + i;
+    const int t = kCount == 8 ? QuadOfStep<kType>(i) : kFirst + i;
     V8 w[kColumns];
 #pragma GCC unroll 16
     for (int c = 0; c < kColumns; ++c) w[c] = LoadOperand<kType, kExpanded>(codes[c], t);
@@ -222,9 +219,9 @@ template <DType kType>
 struct Int8Tiles {
   static constexpr DType kDtype = kType;
   using Input = QuantizedRows;
-  // Many rows of 4-bit codes are unpacked first. 64 groups (2,048 inputs) of two panels (AVX-512)
-  // or one are 32 to 64 KiB.
-  static constexpr bool kExpands = quant::PackedFormatOf(kType).code_bits == 4;
+  // For many rows codes of fewer than 8 bits are unpacked first. 64 groups (2,048 inputs) of two
+  // panels (AVX-512) or one are 32 to 64 KiB.
+  static constexpr bool kExpands = quant::PackedFormatOf(kType).code_bits < 8;
   static constexpr int64_t kExpandedGroups = 64;
   static constexpr int64_t kExpandedGroupBytes = kExpandedInt8Bytes;
 

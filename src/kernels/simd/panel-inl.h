@@ -54,31 +54,84 @@ HWY_INLINE Vi LoadBytes(const uint8_t* bytes) {
   return hn::PromoteTo(Di(), hn::LoadU(d8, reinterpret_cast<const int8_t*>(bytes)));
 }
 
+// The bits of each byte moved down by `count`, or up by -count; what enters from another byte is to
+// be masked. `count` is known where it is inlined.
+HWY_INLINE V8 MoveBitsDown(V8 v, int count) {
+  const hn::Repartition<uint16_t, D8> d16;
+  const auto words = hn::BitCast(d16, v);
+  const D8 d;
+  switch (count) {
+    case -4:
+      return hn::BitCast(d, hn::ShiftLeft<4>(words));
+    case -3:
+      return hn::BitCast(d, hn::ShiftLeft<3>(words));
+    case -2:
+      return hn::BitCast(d, hn::ShiftLeft<2>(words));
+    case -1:
+      return hn::BitCast(d, hn::ShiftLeft<1>(words));
+    case 1:
+      return hn::BitCast(d, hn::ShiftRight<1>(words));
+    case 2:
+      return hn::BitCast(d, hn::ShiftRight<2>(words));
+    case 3:
+      return hn::BitCast(d, hn::ShiftRight<3>(words));
+    case 4:
+      return hn::BitCast(d, hn::ShiftRight<4>(words));
+    case 5:
+      return hn::BitCast(d, hn::ShiftRight<5>(words));
+    case 6:
+      return hn::BitCast(d, hn::ShiftRight<6>(words));
+    default:
+      return v;
+  }
+}
+
+// The plane of kBits bits at `plane`: its bits of quad `t`, from bit kTo of each byte on, among
+// others.
+template <int kBits, int kTo>
+HWY_INLINE V8 LoadPlane(const uint8_t* plane, int t) {
+  const V8 packed = hn::LoadU(D8(), plane + t % kBits * quant::kQuadBytes);
+  return MoveBitsDown(packed, t / kBits * kBits - kTo);
+}
+
+// The codes of quad `t` of the group at `codes`, as they are packed.
+template <int kCodeBits>
+HWY_INLINE V8 LoadPlanes(const uint8_t* codes, int t) {
+  if constexpr (kCodeBits == 8) return LoadPlane<8, 0>(codes, t);
+  constexpr int kLowBits = kCodeBits >= 4 ? 4 : 2;
+  constexpr int kHighBits = kCodeBits - kLowBits;
+  const D8 d;
+  const auto low_mask = hn::Set(d, static_cast<uint8_t>((1 << kLowBits) - 1));
+  const V8 low = hn::And(LoadPlane<kLowBits, 0>(codes, t), low_mask);
+  if constexpr (kHighBits == 0) return low;
+  const auto high_mask = hn::Set(d, static_cast<uint8_t>(((1 << kHighBits) - 1) << kLowBits));
+  const uint8_t* high_plane = codes + kLowBits * quant::kQuadBytes;
+  return hn::OrAnd(low, LoadPlane<HWY_MAX(kHighBits, 1), kLowBits>(high_plane, t), high_mask);
+}
+
 // Quad `t` (0..7) of the group at `codes`: unsigned codes whose value is code - BiasOf(), or the
 // signed values q.
 template <DType kType, bool kUnsigned>
 HWY_INLINE V8 LoadCodes(const uint8_t* codes, int t) {
   constexpr PackedFormat kFormat = quant::PackedFormatOf(kType);
   const D8 d;
-  if constexpr (kFormat.code_bits == 8) {
-    const V8 v = hn::LoadU(d, codes + t * quant::kQuadBytes);
-    if constexpr (kUnsigned || kFormat.code_offset == 0) return v;
-    return hn::Sub(v, hn::Set(d, static_cast<uint8_t>(kFormat.code_offset)));
-  } else {
-    const V8 packed = hn::LoadU(d, codes + (t & 3) * quant::kQuadBytes);
-    const V8 low_bits = hn::Set(d, uint8_t{15});
-    const hn::Repartition<uint16_t, D8> d16;
-    const V8 shifted = t < 4 ? packed : hn::BitCast(d, hn::ShiftRight<4>(hn::BitCast(d16, packed)));
-    const V8 v = hn::And(shifted, low_bits);
-    if constexpr (kFormat.has_table) {
-      const hn::Repartition<int8_t, D8> ds;
-      V8 table = hn::BitCast(d, hn::LoadDup128(ds, quant::kIq4NlValues));
-      if constexpr (kUnsigned) table = hn::Xor(table, hn::Set(d, uint8_t{0x80}));
-      return hn::TableLookupBytes(table, v);
-    }
-    if constexpr (kUnsigned || kFormat.code_offset == 0) return v;
-    return hn::Sub(v, hn::Set(d, static_cast<uint8_t>(kFormat.code_offset)));
+  const V8 v = LoadPlanes<kFormat.code_bits>(codes, t);
+  if constexpr (kFormat.has_table) {
+    const hn::Repartition<int8_t, D8> ds;
+    V8 table = hn::BitCast(d, hn::LoadDup128(ds, quant::kIq4NlValues));
+    if constexpr (kUnsigned) table = hn::Xor(table, hn::Set(d, uint8_t{0x80}));
+    return hn::TableLookupBytes(table, v);
   }
+  if constexpr (kUnsigned || kFormat.code_offset == 0) return v;
+  return hn::Sub(v, hn::Set(d, static_cast<uint8_t>(kFormat.code_offset)));
+}
+
+// The quad of step `i` of a group's 8: of planes of 4 bits a vector holds quads t and t + 4, and
+// both are taken at once.
+template <DType kType>
+constexpr int QuadOfStep(int i) {
+  constexpr int kBits = quant::PackedFormatOf(kType).code_bits;
+  return kBits >= 4 && kBits < 8 ? (i & 1) * 4 + (i >> 1) : i;
 }
 
 // What the unsigned codes of LoadCodes lie above q.
