@@ -98,7 +98,7 @@ TEST(PackedPanelBytesTest, TheFormatsOfTheDefaultModelTakeTheirFileSize) {
 }
 
 TEST(PackedPanelBytesTest, CodesOfFiveAndSixBitsTakeNoBytesOfTheirOwn) {
-  // Q5_0 and Q5_1 as in their files: 22 and 24 bytes per group and output; Q6_K: 210 per superblock.
+  // Q5: 22 and 24 bytes per group and output, as in their files; Q6_K: 210 per superblock.
   EXPECT_EQ(PackedPanelBytes(DType::kQ5_0, 576), 18u * 16 * 22);
   EXPECT_EQ(PackedPanelBytes(DType::kQ5_1, 576), 18u * 16 * 24);
   EXPECT_EQ(PackedPanelBytes(DType::kQ6_K, 512), 2u * 16 * 210);

@@ -59,10 +59,10 @@ HWY_INLINE PrefetchShare PrefetchOfTile(size_t panel_bytes, int64_t tile, int64_
 template <int kColumns>
 struct TileColumnsOf {
   Column columns[kColumns];
-  float* out[kColumns];     // row 0's first output of the column
-  int64_t lanes[kColumns];  // outputs to store
-  PrefetchShare prefetch;   // packed codes only
-  int64_t group_begin;      // the chains start here at 0, otherwise they go on from the output
+  float* out[kColumns];      // row 0's first output of the column
+  int64_t lanes[kColumns];   // outputs to store
+  PrefetchShare prefetch{};  // of several rows of packed codes
+  int64_t group_begin;       // the chains start here at 0, otherwise they go on from the output
   int64_t group_end;
 };
 
