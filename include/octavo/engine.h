@@ -84,7 +84,8 @@ class Engine {
   virtual Result<std::unique_ptr<RequestStream>> Submit(Request request,
                                                         UpdateCallback on_update = nullptr) = 0;
 
-  // What Submit would say of the request before it compiles structured outputs.
+  // What Submit would say of the request, but that structured outputs are only read, not compiled:
+  // whether that is possible in time, and whether allowed_token_ids can begin one, shows then.
   virtual Status Check(const Request& request) const = 0;
 
   // Whether a request with these would be submitted at once, since they are compiled already; else

@@ -282,6 +282,16 @@ bool IsIpv6Address(std::string_view host) {
   return !error && (percent == host.size() || IsHostName(host.substr(percent + 1)));
 }
 
+// The host without the escaping of a zone's percent sign that RFC 6874 asks for.
+std::string UnescapeZone(std::string_view host) {
+  constexpr std::string_view kEscape = "%25";
+  const size_t zone = host.find(kEscape);
+  if (zone == std::string_view::npos || zone + kEscape.size() == host.size()) {
+    return std::string(host);
+  }
+  return std::string(host.substr(0, zone)) + "%" + std::string(host.substr(zone + kEscape.size()));
+}
+
 }  // namespace
 
 Result<ServingTarget> ParseBaseUrl(const std::string& url) {
@@ -312,7 +322,7 @@ Result<ServingTarget> ParseBaseUrl(const std::string& url) {
         url));
   }
   ServingTarget target;
-  target.host = host;
+  target.host = in_brackets ? UnescapeZone(host) : std::string(host);
   target.port = port;
   return target;
 }

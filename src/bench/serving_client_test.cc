@@ -22,6 +22,8 @@ TEST(ParseBaseUrlTest, AHostAPortAndAnEndInV1AreRead) {
         Case{"http://[::1]:80/v1/", "::1", "80", "[::1]:80"},
         Case{"http://[fe80::1]", "fe80::1", "80", "[fe80::1]:80"},
         Case{"http://[fe80::1%eth0]:8000", "fe80::1%eth0", "8000", "[fe80::1]:8000"},
+        Case{"http://[fe80::1%25eth0]:8000", "fe80::1%eth0", "8000", "[fe80::1]:8000"},
+        Case{"http://[fe80::1%25]:8000", "fe80::1%25", "8000", "[fe80::1]:8000"},
         Case{"http://[::ffff:10.0.0.1]", "::ffff:10.0.0.1", "80", "[::ffff:10.0.0.1]:80"},
         Case{"HTTP://my_host-1.Example", "my_host-1.Example", "80", "my_host-1.Example:80"}}) {
     const Result<ServingTarget> target = ParseBaseUrl(c.url);

@@ -23,9 +23,9 @@
 #include <chrono>
 #include <cstdint>
 #include <future>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -50,21 +50,40 @@ struct Found {
   Endpoints endpoints;
 };
 
-// The addresses of a name; nothing if they are not known in time. The system's look-up cannot be
-// cut short: a thread of its own goes on with it, which nobody waits for.
-std::optional<Found> FindAddresses(const std::string& host, const std::string& port,
-                                   Deadline deadline) {
-  std::packaged_task<Found()> look_up([host, port] {
-    asio::io_context io{1};
-    asio::ip::tcp::resolver resolver(io);
-    Found found;
-    found.endpoints = resolver.resolve(host, port, found.error);
-    return found;
-  });
-  std::future<Found> found = look_up.get_future();
-  std::thread(std::move(look_up)).detach();
-  if (found.wait_until(deadline) != std::future_status::ready) return std::nullopt;
-  return found.get();
+Found LookUp(const std::string& host, const std::string& port,
+             asio::ip::resolver_base::flags flags = {}) {
+  asio::io_context io{1};
+  asio::ip::tcp::resolver resolver(io);
+  Found found;
+  found.endpoints = resolver.resolve(host, port, flags, found.error);
+  return found;
+}
+
+Status TooLate(const bench::ServingTarget& target) {
+  return Status::Unavailable(
+      fmt::format("no answer from {} within {} s", bench::HostHeader(target), target.timeout_s));
+}
+
+// The system's look-up of a name cannot be cut short: a thread of its own goes on with it, which
+// nobody waits for. An address in figures needs none.
+Result<Endpoints> FindAddresses(const bench::ServingTarget& target, Deadline deadline) {
+  const auto numeric = asio::ip::resolver_base::numeric_host;
+  Found found = LookUp(target.host, target.port, numeric);
+  if (!found.error) return found.endpoints;
+  std::packaged_task<Found()> look_up(
+      [host = target.host, port = target.port] { return LookUp(host, port); });
+  std::future<Found> look_up_end = look_up.get_future();
+  try {
+    std::thread(std::move(look_up)).detach();
+  } catch (const std::system_error& error) {
+    return Status::ResourceExhausted(fmt::format("cannot start a thread that looks up {}: {}",
+                                                 bench::HostHeader(target), error.what()));
+  }
+  if (look_up_end.wait_until(deadline) != std::future_status::ready) return TooLate(target);
+  found = look_up_end.get();
+  if (!found.error) return found.endpoints;
+  return Status::Unavailable(
+      fmt::format("{}: {}", bench::HostHeader(target), found.error.message()));
 }
 
 struct ServerAnswer {
@@ -168,21 +187,16 @@ Result<boost::json::object> PostJson(const bench::ServingTarget& target,
   const Deadline deadline = std::chrono::steady_clock::now() +
                             std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                 std::chrono::duration<double>(target.timeout_s));
-  const Status too_late =
-      Status::Unavailable(fmt::format("no answer from {} within {} s", address, target.timeout_s));
-  const std::optional<Found> found = FindAddresses(target.host, target.port, deadline);
-  if (!found) return too_late;
-  if (found->error) {
-    return Status::Unavailable(fmt::format("{}: {}", address, found->error.message()));
-  }
+  const Result<Endpoints> endpoints = FindAddresses(target, deadline);
+  if (!endpoints.ok()) return endpoints.status();
   asio::io_context io{1};
   ServerAnswer answer;
   const http::request<http::string_body> request = MakePost(target, body);
   beast::tcp_stream stream(io);
   stream.expires_at(deadline);
-  asio::co_spawn(io, Exchange(stream, found->endpoints, request, &answer), asio::detached);
+  asio::co_spawn(io, Exchange(stream, *endpoints, request, &answer), asio::detached);
   io.run();
-  if (answer.error == beast::error::timeout) return too_late;
+  if (answer.error == beast::error::timeout) return TooLate(target);
   if (answer.error) {
     return Status::Unavailable(fmt::format("no answer from {}: {}; is octavo serve running there?",
                                            address, answer.error.message()));

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <netdb.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <boost/asio/buffer.hpp>
@@ -13,9 +14,11 @@
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/streambuf.hpp>
 #include <boost/asio/write.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <future>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -24,29 +27,45 @@ namespace {
 
 // The name that nobody answers for: its look-up lasts until the test lets it go.
 constexpr char kSlowName[] = "slow.example";
-std::promise<void> let_go;
-std::promise<void> look_up_ended;
-std::atomic<bool> look_up_has_ended = false;
+
+struct SlowLookUp {
+  std::promise<void> let_go;
+  std::promise<void> ended;
+  std::atomic<bool> has_ended = false;
+};
+std::shared_ptr<SlowLookUp> slow_look_up;  // the running test's
+std::atomic<bool> no_thread_starts = false;
 
 int LookUpSlowly() {
-  let_go.get_future().wait_for(std::chrono::seconds(20));
-  look_up_has_ended = true;
-  look_up_ended.set_value();
+  const std::shared_ptr<SlowLookUp> mine = slow_look_up;
+  mine->let_go.get_future().wait_for(std::chrono::seconds(20));
+  mine->has_ended = true;
+  mine->ended.set_value();
   return EAI_AGAIN;
 }
 
 }  // namespace
 }  // namespace octavo::cli
 
-// The C library's, but for the slow name.
+// The C library's, but for the slow name where it may be one.
 extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo* hints,
                            addrinfo** found) {
-  if (node != nullptr && std::strcmp(node, octavo::cli::kSlowName) == 0) {
+  const bool is_numeric = hints != nullptr && (hints->ai_flags & AI_NUMERICHOST) != 0;
+  if (!is_numeric && node != nullptr && std::strcmp(node, octavo::cli::kSlowName) == 0) {
     return octavo::cli::LookUpSlowly();
   }
   static const auto real =
       reinterpret_cast<decltype(&getaddrinfo)>(dlsym(RTLD_NEXT, "getaddrinfo"));
   return real(node, service, hints, found);
+}
+
+// The C library's, but while no thread may start.
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                              void* (*run)(void*), void* argument) {
+  if (octavo::cli::no_thread_starts) return EAGAIN;
+  static const auto real =
+      reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
+  return real(thread, attributes, run, argument);
 }
 
 namespace octavo::cli {
@@ -76,19 +95,46 @@ Status StatusOfAnswer(const std::string& status, const std::string& body) {
 }
 
 TEST(PostJsonTest, ANameWhoseLookUpHangsIsGivenUpWhenTheTimeIsUp) {
+  const auto look_up = std::make_shared<SlowLookUp>();
+  slow_look_up = look_up;
   bench::ServingTarget target;
   target.host = kSlowName;
   target.timeout_s = 0.05;
 
   const Result<boost::json::object> answer = PostJson(target, {});
 
-  EXPECT_FALSE(look_up_has_ended);
+  EXPECT_FALSE(look_up->has_ended);
   ASSERT_FALSE(answer.ok());
   EXPECT_EQ(answer.status().code(), StatusCode::kUnavailable);
   EXPECT_EQ(answer.status().message(), "no answer from slow.example:8000 within 0.05 s");
 
-  let_go.set_value();
-  look_up_ended.get_future().wait();
+  look_up->let_go.set_value();
+  look_up->ended.get_future().wait();
+}
+
+TEST(PostJsonTest, ANameThatNoThreadCanLookUpIsAnError) {
+  bench::ServingTarget target;
+  target.host = kSlowName;
+  no_thread_starts = true;
+  const Result<boost::json::object> answer = PostJson(target, {});
+  no_thread_starts = false;
+
+  ASSERT_FALSE(answer.ok());
+  EXPECT_EQ(answer.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(answer.status().message().find("looks up slow.example:8000"), std::string::npos)
+      << answer.status().message();
+}
+
+TEST(PostJsonTest, AnAddressInFiguresNeedsNoThread) {
+  bench::ServingTarget target;
+  target.host = "::1";
+  target.port = "1";
+  no_thread_starts = true;
+  const Result<boost::json::object> answer = PostJson(target, {});
+  no_thread_starts = false;
+
+  ASSERT_FALSE(answer.ok());
+  EXPECT_EQ(answer.status().code(), StatusCode::kUnavailable) << answer.status().message();
 }
 
 TEST(PostJsonTest, ControlCharactersOfAServerAreEscaped) {

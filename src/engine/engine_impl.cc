@@ -15,6 +15,7 @@
 #include "engine/stream.h"
 #include "kernels/arithmetic_version.h"
 #include "kernels/kernel_table.h"
+#include "structured/grammar_guard.h"
 
 namespace octavo {
 
@@ -338,6 +339,12 @@ Result<std::shared_ptr<const structured::CompiledGrammar>> EngineImpl::CompileGr
 }
 
 Status EngineImpl::Check(const Request& request) const {
+  if (Status status = CheckBeforeGrammar(request); !status.ok()) return status;
+  const std::optional<StructuredOutputs>& outputs = request.params.structured_outputs;
+  return outputs ? structured::GuardGrammar(*outputs).status() : Status::Ok();
+}
+
+Status EngineImpl::CheckBeforeGrammar(const Request& request) const {
   if (Status status = core_->Check(request); !status.ok()) return status;
   if (request.priority == 0 || by_priority_) return Status::Ok();
   return Status::InvalidArgument(
@@ -348,7 +355,7 @@ Status EngineImpl::Check(const Request& request) const {
 
 Result<std::unique_ptr<RequestStream>> EngineImpl::Submit(Request request,
                                                           UpdateCallback on_update) {
-  if (Status status = Check(request); !status.ok()) return status;
+  if (Status status = CheckBeforeGrammar(request); !status.ok()) return status;
   Result<std::shared_ptr<const structured::CompiledGrammar>> grammar = CompileGrammar(request);
   if (!grammar.ok()) return grammar.status();
   const base::ScopedFloatMode float_mode;  // for what the samplers derive from the parameters

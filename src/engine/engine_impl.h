@@ -77,6 +77,7 @@ class EngineImpl : public Engine {
   kvcache::RootKey RootOf(const EngineOptions& options) const;
   structured::GrammarCompiler& grammar_compiler();
   // The grammar of a request's structured outputs; null without.
+  Status CheckBeforeGrammar(const Request& request) const;
   Result<std::shared_ptr<const structured::CompiledGrammar>> CompileGrammar(const Request& request);
 
   base::MemoryLedger ledger_;

@@ -45,7 +45,7 @@ struct AnswerHead {
 // stream, stream_options, return_token_ids, return_tokens_as_token_ids, include_metrics.
 void ReadAnswerFields(JsonFields& fields, AnswerOptions* answer);
 
-// What the engine would refuse to generate from, where nothing is generated.
+// What the engine would refuse to generate from (Engine::Check), where nothing is generated.
 std::optional<ApiError> CheckRequests(const ApiCall& call, const Engine& engine);
 
 // An error with the figures if the prompt leaves no room for an answer.

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,7 +16,6 @@
 #include "server/chat_call.h"
 #include "server/completion_call.h"
 #include "server/json_writer.h"
-#include "server/waiting_room.h"
 
 namespace octavo::server {
 namespace {
@@ -66,10 +64,16 @@ void WriteBlocks(const Engine& engine, std::span<const TokenId> tokens,
   json.EndArray();
 }
 
+// What is asked for, of a request's body.
+struct Question {
+  std::vector<TokenId> prompt_token_ids;
+  std::string cache_salt;
+};
+
 // Asks the engine, and waits until it answers: for the end of a step.
-std::string ExplainRequest(const std::string& model_name, Engine& engine, const Request& request) {
-  const std::vector<TokenId>& ids = request.prompt_token_ids;
-  const std::vector<kvcache::BlockExplanation> blocks = engine.Explain(ids, request.cache_salt);
+std::string Explain(const std::string& model_name, Engine& engine, const Question& question) {
+  const std::vector<TokenId>& ids = question.prompt_token_ids;
+  const std::vector<kvcache::BlockExplanation> blocks = engine.Explain(ids, question.cache_salt);
   JsonWriter json;
   json.BeginObject().Member("model", model_name).Key("prompt_token_ids");
   WriteTokenIds(ids, json);
@@ -83,105 +87,50 @@ std::string ExplainRequest(const std::string& model_name, Engine& engine, const 
   return json.Take();
 }
 
-// How many questions may wait; after each step some are answered.
-constexpr int kMaxQuestions = 16;
+// parse(body, limits, engine) is an ApiResult<ApiCall> of one prompt. On a worker.
+template <auto parse>
+ApiResult<Question> ReadQuestion(const Service& service, std::string_view body) {
+  const Engine& engine = *service.engine();
+  ApiResult<ApiCall> call = parse(body, service.options().limits, engine);
+  if (!call.ok()) return call.error();
+  if (const auto error = service.CheckModel(call->model)) return *error;
+  if (const auto error = CheckRequests(*call, engine)) return *error;
+  Request& request = call->requests.front();
+  return Question{std::move(request.prompt_token_ids), std::move(request.cache_salt)};
+}
 
-// What a question holds until it is answered or its client has left.
-class Question {
- public:
-  explicit Question(Service::Place place) : place_(std::move(place)) {}
-
-  void Wait(WaitingRoom::Place place) { waiting_.emplace(std::move(place)); }
-  void EndWaiting() { waiting_.reset(); }
-  void Leave() {
-    has_left_ = true;
-    waiting_.reset();
-    place_.reset();
+template <auto parse>
+Awaitable<void> HandleExplain(Service& service, Exchange& exchange) {
+  const ApiResult<Service::Place> place = service.TakePlace();
+  if (!place.ok()) {
+    co_await exchange.Send(place.error().Response());
+    co_return;
   }
-  bool has_left() const { return has_left_; }  // any thread
-
- private:
-  std::optional<Service::Place> place_;
-  std::optional<WaitingRoom::Place> waiting_;
-  std::atomic<bool> has_left_ = false;
-};
-
-// Shared by the two paths; the I/O thread's.
-class Explainer {
- public:
-  explicit Explainer(Service& service) : service_(service) {}
-
-  // parse(body, limits, engine) is an ApiResult<ApiCall> of one prompt.
-  template <auto parse>
-  Awaitable<void> Handle(Exchange& exchange) {
-    ApiResult<Service::Place> place = service_.TakePlace();
-    if (!place.ok()) {
-      co_await exchange.Send(place.error().Response());
-      co_return;
-    }
-    const auto question = std::make_shared<Question>(*std::move(place));
-    auto read = [&] { return Read<parse>(exchange.request().body); };
-    ApiResult<ApiCall> call = co_await Offload(service_.workers(), read);
-    exchange.ReleaseBody();
-    if (const auto error = call.ok() ? TakeWaitingPlace(*question) : call.error()) {
-      co_await exchange.Send(error->Response());
-      co_return;
-    }
-    co_await Answer(exchange, call->requests.front(), question);
+  auto read = [&] { return ReadQuestion<parse>(service, exchange.request().body); };
+  ApiResult<Question> question = co_await Offload(service.workers(), read);
+  exchange.ReleaseBody();
+  if (!question.ok()) {
+    co_await exchange.Send(question.error().Response());
+    co_return;
   }
-
- private:
-  // On a worker.
-  template <auto parse>
-  ApiResult<ApiCall> Read(std::string_view body) const {
-    const Engine& engine = *service_.engine();
-    ApiResult<ApiCall> call = parse(body, service_.options().limits, engine);
-    if (!call.ok()) return call;
-    if (const auto error = service_.CheckModel(call->model)) return *error;
-    if (const auto error = CheckRequests(*call, engine)) return *error;
-    return call;
-  }
-
-  std::optional<ApiError> TakeWaitingPlace(Question& question) {
-    ApiResult<WaitingRoom::Place> place = room_.Enter();
-    if (!place.ok()) return place.error();
-    question.Wait(*std::move(place));
-    return std::nullopt;
-  }
-
-  Awaitable<void> Answer(Exchange& exchange, Request& request,
-                         const std::shared_ptr<Question>& question) {
-    request.cache_salt = SaltWithin(exchange.key_salt(), std::move(request.cache_salt));
-    exchange.WatchClient([question] { question->Leave(); });
-    auto ask = [&] {
-      if (question->has_left()) return std::string();
-      return ExplainRequest(service_.model_name(), *service_.engine(), request);
-    };
-    HttpResponse response;
-    response.body = co_await Offload(service_.question_workers(), ask);
-    question->EndWaiting();  // not while the answer is sent: clients may be slow
-    if (question->has_left()) {
-      exchange.account().status = 499;
-      co_return;
-    }
-    co_await exchange.Send(std::move(response));
-  }
-
-  Service& service_;
-  WaitingRoom room_{kMaxQuestions, "prompts wait to be explained"};
-};
+  question->cache_salt = SaltWithin(exchange.key_salt(), std::move(question->cache_salt));
+  auto ask = [&] { return Explain(service.model_name(), *service.engine(), *question); };
+  std::optional<std::string> answer = co_await service.client_questions().Put(exchange, ask);
+  if (!answer) co_return;
+  HttpResponse response;
+  response.body = *std::move(answer);
+  co_await exchange.Send(std::move(response));
+}
 
 }  // namespace
 
 void AddExplainApi(Service& service, Router& router) {
-  const auto explainer = std::make_shared<Explainer>(service);
-  router.Add(Method::kPost, "/v1/completions/explain", Guard::kKey,
-             [explainer](Exchange& exchange) {
-               return explainer->Handle<ParseCompletionPrompt>(exchange);
-             });
+  router.Add(Method::kPost, "/v1/completions/explain", Guard::kKey, [&service](Exchange& exchange) {
+    return HandleExplain<ParseCompletionPrompt>(service, exchange);
+  });
   router.Add(
       Method::kPost, "/v1/chat/completions/explain", Guard::kKey,
-      [explainer](Exchange& exchange) { return explainer->Handle<ParseChatPrompt>(exchange); });
+      [&service](Exchange& exchange) { return HandleExplain<ParseChatPrompt>(service, exchange); });
 }
 
 }  // namespace octavo::server

@@ -1,5 +1,6 @@
 #include "server/info_api.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -165,45 +166,36 @@ Awaitable<void> ServerInfo(Service& service, Exchange& exchange) {
   co_await exchange.Send(Json(json));
 }
 
-// The place of an administrator's question that the engine answers between two steps; an error if
-// there is no engine yet, or too many such questions wait already.
-ApiResult<WaitingRoom::Place> EnterAdminQuestion(Service& service) {
-  if (service.engine() == nullptr) return *service.CheckReady();
-  return service.admin_questions().Enter();
-}
-
 // Fails while requests hold blocks, as vLLM's does.
 Awaitable<void> ResetPrefixCache(Service& service, Exchange& exchange) {
-  ApiResult<WaitingRoom::Place> place = EnterAdminQuestion(service);
-  if (!place.ok()) {
-    co_await exchange.Send(place.error().Response());
+  Engine* const engine = service.engine();
+  if (engine == nullptr) {
+    co_await exchange.Send(service.CheckReady()->Response());
     co_return;
   }
-  Engine& engine = *service.engine();
-  auto reset = [&engine] {
-    engine.ResetPrefixCache();
-    return engine.stats().cache.num_blocks_in_use == 0;
+  auto reset = [engine] {
+    engine->ResetPrefixCache();
+    return engine->stats().cache.num_blocks_in_use == 0;
   };
-  const bool success = co_await Offload(service.question_workers(), reset);
-  place->Leave();
+  const std::optional<bool> success = co_await service.admin_questions().Put(exchange, reset);
+  if (!success) co_return;
   JsonWriter json;
-  json.BeginObject().Member("success", success).EndObject();
+  json.BeginObject().Member("success", *success).EndObject();
   co_await exchange.Send(Json(json));
 }
 
 // The cache's audit, between two steps.
 Awaitable<void> CheckIntegrity(Service& service, Exchange& exchange) {
-  ApiResult<WaitingRoom::Place> place = EnterAdminQuestion(service);
-  if (!place.ok()) {
-    co_await exchange.Send(place.error().Response());
+  Engine* const engine = service.engine();
+  if (engine == nullptr) {
+    co_await exchange.Send(service.CheckReady()->Response());
     co_return;
   }
-  Engine& engine = *service.engine();
-  auto audit = [&engine] { return engine.CheckIntegrity(); };
-  const Status sound = co_await Offload(service.question_workers(), audit);
-  place->Leave();
-  if (!sound.ok()) {
-    co_await exchange.Send(FromStatus(sound).Response());
+  auto audit = [engine] { return engine->CheckIntegrity(); };
+  const std::optional<Status> sound = co_await service.admin_questions().Put(exchange, audit);
+  if (!sound) co_return;
+  if (!sound->ok()) {
+    co_await exchange.Send(FromStatus(*sound).Response());
     co_return;
   }
   JsonWriter json;

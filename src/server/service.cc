@@ -12,8 +12,10 @@ namespace octavo::server {
 namespace {
 
 constexpr size_t kNumCompileWorkers = 2;
-constexpr size_t kNumQuestionWorkers = 4;  // so many are answered after one step
-constexpr int kMaxAdminQuestions = 16;
+// So many are answered after one step, and so many wait.
+constexpr size_t kNumClientTurns = 4;
+constexpr size_t kNumAdminTurns = 2;
+constexpr size_t kMaxQuestions = 16;
 
 }  // namespace
 
@@ -23,14 +25,15 @@ Service::Service(const ServerOptions& options, std::string version)
       created_(static_cast<int64_t>(std::time(nullptr))),
       workers_(options.num_workers),
       compile_workers_(kNumCompileWorkers),
-      question_workers_(kNumQuestionWorkers),
-      admin_questions_(kMaxAdminQuestions, "questions of administrators wait"),
+      client_questions_(kNumClientTurns, kMaxQuestions, "prompts wait to be explained"),
+      admin_questions_(kNumAdminTurns, kMaxQuestions, "questions of administrators wait"),
       model_names_(options.reports.served_model_names) {
   if (model_names_.empty()) model_names_.emplace_back();
 }
 
 void Service::FinishWorkers() {
-  Workers* const all[] = {&workers_, &compile_workers_, &question_workers_};
+  Workers* const all[] = {&workers_, &compile_workers_, &client_questions_.workers(),
+                          &admin_questions_.workers()};
   for (Workers* workers : all) workers->BeginFinish();
   for (Workers* workers : all) workers->Finish();
 }

@@ -15,9 +15,9 @@
 #include "octavo/engine.h"
 #include "server/api_error.h"
 #include "server/awaitable.h"
+#include "server/question_line.h"
 #include "server/request_metrics.h"
 #include "server/server_options.h"
-#include "server/waiting_room.h"
 
 namespace octavo::server {
 
@@ -35,10 +35,9 @@ class Service {
   Workers& workers() { return workers_; }
   // For requests whose grammar must be compiled, which may take seconds: the others do not wait.
   Workers& compile_workers() { return compile_workers_; }
-  // For questions that the engine answers between two steps: each holds its worker until then.
-  Workers& question_workers() { return question_workers_; }
-  // For those of administrators: clients' questions have bounds of their own.
-  WaitingRoom& admin_questions() { return admin_questions_; }
+  // What clients ask the engine between two steps, and what administrators do, beside them.
+  QuestionLine& client_questions() { return client_questions_; }
+  QuestionLine& admin_questions() { return admin_questions_; }
   // Waits for what they all do; none of them begins anything while another still works.
   void FinishWorkers();
   RequestMetrics& metrics() { return metrics_; }
@@ -84,8 +83,8 @@ class Service {
   const int64_t created_;
   Workers workers_;
   Workers compile_workers_;
-  Workers question_workers_;
-  WaitingRoom admin_questions_;
+  QuestionLine client_questions_;
+  QuestionLine admin_questions_;
   RequestMetrics metrics_;
   Phase phase_ = Phase::kLoading;
   std::unique_ptr<Engine> engine_;

@@ -21,7 +21,8 @@ TEST(ServiceTest, NoKindOfWorkersBeginsAnythingWhileAnotherStillWorks) {
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   const auto all_are_finishing = [&service] {
     return service.workers().is_finishing() && service.compile_workers().is_finishing() &&
-           service.question_workers().is_finishing();
+           service.client_questions().workers().is_finishing() &&
+           service.admin_questions().workers().is_finishing();
   };
   while (!all_are_finishing() && std::chrono::steady_clock::now() < give_up) {
     std::this_thread::yield();

@@ -175,7 +175,8 @@ Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::Compile(
         "cannot start a thread with a stack of {} bytes to compile", kCompileStackBytes));
   }
   const auto is_finished = [&] { return job->result.has_value(); };
-  // Whether it was in time is the compiler's to say: this thread may wake up much later.
+  // Whether it was in time is the compiler's to say: this thread may wake up much later. Where it
+  // wakes up before a result that was in time is there, that counts as too late.
   if (!state.changed.wait_until(lock, compile_deadline, is_finished) ||
       job->finished_at > compile_deadline) {
     return Status::InvalidArgument(

@@ -81,7 +81,9 @@ class ExplainPathsTest(ServerTest):
         messages = [{"role": "user", "content": "Hi"}]
         for path, prompt in (("/v1/completions", {"prompt": ids(4)}), ("/v1/chat/completions", {"messages": messages})):
             for fields in ({"temperature": -1}, {"top_p": 2}, {"priority": 1}, {"n": 2, "temperature": 0, "top_k": -7},
-                           {"use_beam_search": True, "n": 2, "structured_outputs": {"regex": "a"}}):
+                           {"use_beam_search": True, "n": 2, "structured_outputs": {"regex": "a"}},
+                           {"structured_outputs": {"regex": "a", "choice": ["a"]}},
+                           {"structured_outputs": {"grammar": "root ::= root"}}):
                 refused = self.server.post(path, {**prompt, **fields})
                 self.assert_refused(refused)
                 for also in ("/render", "/explain"):
@@ -197,7 +199,8 @@ class BusyEngineTest(unittest.TestCase):
             self.assertIn("Retry-After", refused[0].headers)
 
     def test_clients_that_leave_while_they_wait_make_room_before_the_step_ends(self):
-        """As many as may wait come and go during one step of seconds; who comes then is answered after it."""
+        """As many as may wait come and go during one step of seconds, but for the 4 that the engine has been asked for;
+        who comes then is answered after it."""
         body = json.dumps({"prompt": ids(40)}).encode()
         head = f"POST /v1/completions/explain HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         with Server("--threads", 1, "--max-num-batched-tokens", 3000, "--block-size", 16) as busy:
@@ -217,7 +220,7 @@ class BusyEngineTest(unittest.TestCase):
                         return num_missing == 0
 
                     busy.wait_until(all_places_are_taken)
-                busy.wait_until(lambda: num_served() == 1)
+                busy.wait_until(lambda: num_served() == 5)
                 self.assertFalse(long.done())
                 answer = busy.post("/v1/completions/explain", {"prompt": ids(40)}, timeout=500)
                 self.assertEqual(answer.status, 200, answer.body)

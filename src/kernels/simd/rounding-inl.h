@@ -1,11 +1,11 @@
 // Purpose:    floats to integers and to bytes, where the range is known: what general conversions
 //             check or saturate costs more than the conversion.
 
-#if defined(OCTAVO_KERNELS_SIMD_ROUNDING_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef OCTAVO_KERNELS_SIMD_ROUNDING_INL_H_
-#undef OCTAVO_KERNELS_SIMD_ROUNDING_INL_H_
+#if defined(OCTAVO_KERNELS_SIMD_ROUNDING_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef OCTAVO_KERNELS_SIMD_ROUNDING_INL_H
+#undef OCTAVO_KERNELS_SIMD_ROUNDING_INL_H
 #else
-#define OCTAVO_KERNELS_SIMD_ROUNDING_INL_H_
+#define OCTAVO_KERNELS_SIMD_ROUNDING_INL_H
 #endif
 
 #include <cstdint>
